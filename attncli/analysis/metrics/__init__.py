@@ -1,0 +1,1 @@
+"""Head metrics, one file each, with an `ENTRY`."""

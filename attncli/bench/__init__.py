@@ -1,0 +1,1 @@
+"""Measures what attention costs."""

@@ -1,0 +1,228 @@
+"""The data that flows through attncli: sites, tokens, blocks of weights, and who observes them.
+
+    text ─tokenize→ Tokens ─┐
+                            ├─ source.run(observers) ─ WeightBlock* ─→ observer.finish() ─→ View
+                model name ─┘
+
+Nothing here imports torch at run time, so that saved runs are read and drawn without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, Protocol
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float
+    from torch import Tensor
+
+Kind = Literal["encoder", "decoder", "cross"]
+KINDS: tuple[Kind, ...] = ("encoder", "decoder", "cross")
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One attention operation of a model.
+
+    Args:
+        kind: Self-attention of an encoder, self-attention of a decoder, or cross-attention.
+        layer: The layer's true index in the model, zero-based: hybrid models skip layers.
+        heads: Number of query heads.
+        kv_heads: Number of key/value heads; query head ``a`` reads ``a // (heads // kv_heads)``.
+        module: The module's name in the model, for messages.
+    """
+
+    kind: Kind
+    layer: int
+    heads: int
+    kv_heads: int
+    module: str = ""
+
+    def kv_head(self, head: int) -> int:
+        """Give the key/value head that a query head reads.
+
+        >>> [Site("decoder", 0, 9, 3).kv_head(head) for head in (0, 2, 3, 8)]
+        [0, 0, 1, 2]
+        """
+        return head // (self.heads // self.kv_heads)
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One position of a text as the model sees it.
+
+    Args:
+        position: Absolute, zero-based.
+        id: Index in the vocabulary; None where there is none.
+        text: What the token stands for, decoded: no Ġ, ▁ or ##. May hold anything, control characters too.
+        label: `text` made fit to show: marks for spaces and newlines, nothing that can harm a terminal.
+        special: Added by the tokenizer ([CLS], <s>, padding) and not part of the text.
+        start: Offset of its first character in the text; None for specials.
+        end: Offset behind its last character.
+        bytes: Hexadecimal bytes of a piece that is no valid UTF-8 by itself.
+        piece: The vocabulary's own form (``Ġthe``, ``##ed``), for ``--raw-tokens``.
+        sequence: 0 for the first text of a pair, 1 for the second, None for specials.
+    """
+
+    position: int
+    id: int | None
+    text: str
+    label: str
+    special: bool = False
+    start: int | None = None
+    end: int | None = None
+    bytes: str | None = None
+    piece: str | None = None
+    sequence: int | None = 0
+
+
+Tokens = tuple[Token, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceInfo:
+    """Where attention came from; the ``source`` of every data format.
+
+    Args:
+        name: The model's name or path as the user gave it, or ``scratch``.
+        kind: ``pretrained``, ``scratch`` (untrained) or ``trained`` (shipped with attncli).
+        capture: How the weights were obtained: ``interface`` (recomputed from the queries and keys that the
+            model's own fast attention used), ``eager`` (the model's own softmax) or ``scratch``.
+    """
+
+    name: str
+    kind: Literal["pretrained", "scratch", "trained"]
+    family: str | None = None
+    revision: str | None = None
+    dtype: str = "float32"
+    device: str = "cpu"
+    capture: str = "scratch"
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """With what an answer was made, so that it can be made again."""
+
+    attncli: str
+    torch: str | None = None
+    transformers: str | None = None
+    argv: tuple[str, ...] = ()
+    seed: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WeightBlock:
+    """Some rows of some heads of one attention operation, shown to observers and then dropped.
+
+    Args:
+        site: The operation.
+        heads: The query heads that `weights` holds, in its order.
+        rows: Absolute positions of the query rows that `weights` holds, in its order; consecutive.
+        weights: After softmax, float32. Rows sum to 1, less where there is a sink, 0 where nothing is allowed.
+        allowed: Which keys each row may attend to; None where every row may attend to every key.
+        first_key: Absolute position of the first key: above 0 where a window has dropped old keys.
+    """
+
+    site: Site
+    heads: tuple[int, ...]
+    rows: range
+    weights: Float[Tensor, "batch heads rows keys"]
+    allowed: Bool[Tensor, "#batch #heads #rows keys"] | None
+    first_key: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What an observer wants of one site: heads (None = all) and a range of query rows (None = all)."""
+
+    heads: tuple[int, ...] | None = None
+    rows: range | None = None
+
+
+class Observer(Protocol):
+    """Keeps its answer from the blocks it is shown. The answer must not depend on the blocks' size."""
+
+    def request(self, site: Site) -> Request | None:
+        """Say what is wanted of a site, once before its blocks come; None for nothing.
+
+        Raises:
+            UsageError: What the user asked for does not exist there (a head out of range).
+        """
+
+    def update(self, block: WeightBlock) -> None:
+        """Take in a block. It may hold more heads and rows than were asked for, never fewer in all."""
+
+
+@dataclass(frozen=True)
+class SiteReport:
+    """What the self-checks measured at one site; all are largest absolute values over the rows that were seen.
+
+    Args:
+        row_sum_error: Distance of a row's sum (sink included) from 1.
+        forbidden: Weight on keys that the mask rules out.
+        output_error: Difference between weights·value and what the model's own kernel returned, relative to
+            the largest output; None where the value was not seen.
+        dead_rows: Rows without any allowed key.
+    """
+
+    site: Site
+    row_sum_error: float
+    forbidden: float
+    output_error: float | None
+    dead_rows: int
+    capture: str
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one forward pass tells besides the observers' answers.
+
+    Args:
+        sites: Every attention operation that ran, in order, asked for or not.
+        queries: Query tokens by kind.
+        keys: Key tokens by kind.
+        notes: Facts that a reader of the numbers must know, one line each.
+    """
+
+    source: SourceInfo
+    sites: tuple[Site, ...]
+    queries: Mapping[Kind, Tokens]
+    keys: Mapping[Kind, Tokens]
+    reports: tuple[SiteReport, ...] = ()
+    notes: tuple[str, ...] = ()
+    seed: int | None = None
+
+
+class Source(Protocol):
+    """Where attention comes from. One run is one forward pass at the source's normal speed."""
+
+    def run(self, observers: Sequence[Observer]) -> Run:
+        """Run forward once and show the observers what they asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionMap:
+    """The weights (or the mask) of one head, as kept.
+
+    Args:
+        layer: True index, or ``mean`` over the layers asked for.
+        head: Query head, or ``mean`` over the heads asked for.
+        weights: ``(query, key)`` float32, a numpy array.
+        allowed: ``(query, key)`` boolean, or None where every pair is allowed.
+    """
+
+    kind: Kind
+    layer: int | Literal["mean"]
+    head: int | Literal["mean"]
+    weights: NDArrayF
+    allowed: NDArrayB | None = None
+    kv_head: int | None = None
+
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    NDArrayF = NDArray[np.float32]
+    NDArrayB = NDArray[np.bool_]

@@ -1,0 +1,180 @@
+"""Finds what there is to choose from: variants, masks, metrics, formats, sources.
+
+One file is one choice. A file in one of the `FOLDERS` that has a module-level
+
+    ENTRY = Entry(name="causal", summary="…", reference="…", parameters=(Parameter(…), …))
+
+is known everywhere at once: to the commands, to `attncli list`, to the contract tests. All values in it
+are literals, so that a listing reads them from the source text and imports nothing; `load` imports the
+one module that is really used. What a module must offer besides is said in its folder's ``__init__``.
+"""
+
+import ast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+
+from attncli.errors import UsageError, did_you_mean
+
+FOLDERS: Mapping[str, str] = {
+    "sources": "attncli.sources",
+    "variants": "attncli.attention.variants",
+    "masks": "attncli.attention.masks",
+    "metrics": "attncli.analysis.metrics",
+    "formats": "attncli.render",
+}
+
+type_names = {bool: "true or false", int: "a whole number", float: "a number", str: "a word"}
+
+Value = bool | int | float | str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One thing that can be set on an entry, as ``--set name=value``.
+
+    Args:
+        default: Used when nothing is set; its type is the parameter's type.
+        meaning: One line with the unit.
+        minimum: Smallest value allowed, itself included.
+        maximum: Largest value allowed, itself included.
+        choices: The only words allowed, where it is a word.
+    """
+
+    name: str
+    default: Value
+    meaning: str
+    minimum: float | None = None
+    maximum: float | None = None
+    choices: tuple[str, ...] = ()
+
+    def parse(self, text: str) -> Value:
+        """Read a value given on the command line.
+
+        Raises:
+            UsageError: It is not of the parameter's type, or out of its range.
+        """
+        value = self._convert(text)
+        if self.choices and value not in self.choices:
+            raise UsageError(f"{self.name}={text}: no such choice", did_you_mean(text, self.choices))
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            self._check_range(value, text)
+        return value
+
+    def _convert(self, text: str) -> Value:
+        kind = type(self.default)
+        if kind is bool:
+            if text.lower() in ("true", "yes", "1", "on"):
+                return True
+            if text.lower() in ("false", "no", "0", "off"):
+                return False
+        elif kind in (int, float):
+            try:
+                return int(text) if kind is int else float(text)
+            except ValueError:
+                pass
+        else:
+            return text
+        raise UsageError(f"{self.name}={text}: {self.name} must be {type_names[kind]}", self.meaning)
+
+    def _check_range(self, value: float, text: str) -> None:
+        if self.minimum is not None and not value >= self.minimum:
+            raise UsageError(f"{self.name}={text}: {self.name} must be at least {self.minimum}", self.meaning)
+        if self.maximum is not None and not value <= self.maximum:
+            raise UsageError(f"{self.name}={text}: {self.name} must be at most {self.maximum}", self.meaning)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What a listing says of one choice.
+
+    Args:
+        name: As typed on the command line.
+        summary: One line.
+        reference: Paper, year, section and arXiv id, where there is one.
+        parameters: What ``--set`` accepts.
+        attributes: Facts that only entries of this kind have (a format's suffixes, a variant's exactness).
+    """
+
+    name: str
+    summary: str
+    reference: str = ""
+    parameters: tuple[Parameter, ...] = ()
+    attributes: Mapping[str, object] = field(default_factory=dict)
+
+    def settings(self, assignments: Sequence[str] = ()) -> dict[str, Value]:
+        """Give every parameter its value: the default, or what ``name=value`` sets.
+
+        Raises:
+            UsageError: An assignment has no ``=``, an unknown name, or a value that does not fit.
+        """
+        known = {parameter.name: parameter for parameter in self.parameters}
+        values = {parameter.name: parameter.default for parameter in self.parameters}
+        for assignment in assignments:
+            name, equals, text = assignment.partition("=")
+            if not equals:
+                raise UsageError(f"--set {assignment}: expected name=value")
+            if name not in known:
+                hint = did_you_mean(name, known) or f"{self.name} has no parameters"
+                raise UsageError(f"{self.name} has no parameter {name!r}", hint)
+            values[name] = known[name].parse(text)
+        return values
+
+
+@cache
+def entries(kind: str) -> Mapping[str, Entry]:
+    """List what there is of a kind, by name, in alphabetical order, importing none of it."""
+    return {entry.name: entry for entry, _ in _found(kind)}
+
+
+def load(kind: str, name: str) -> ModuleType:
+    """Import the module behind a name.
+
+    Raises:
+        UsageError: Nothing of that kind has this name.
+    """
+    for entry, module in _found(kind):
+        if entry.name == name:
+            return import_module(module)
+    singular = kind.removesuffix("s")
+    raise UsageError(f"no {singular} named {name!r}", did_you_mean(name, entries(kind)))
+
+
+@cache
+def _found(kind: str) -> tuple[tuple[Entry, str], ...]:
+    package = FOLDERS[kind]
+    spec = find_spec(package)
+    assert spec is not None and spec.submodule_search_locations
+    found = []
+    for path in Path(spec.submodule_search_locations[0]).glob("*.py"):
+        entry = _read_entry(path)
+        if entry is not None:
+            found.append((entry, f"{package}.{path.stem}"))
+    return tuple(sorted(found, key=lambda pair: pair[0].name))
+
+
+def _read_entry(path: Path) -> Entry | None:
+    text = path.read_text(encoding="utf-8")
+    if "ENTRY" not in text:
+        return None
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == ["ENTRY"]:
+            entry = _evaluate(node.value)
+            assert isinstance(entry, Entry), f"{path}: ENTRY is no Entry"
+            return entry
+    return None
+
+
+def _evaluate(node: ast.expr) -> object:
+    """Evaluate a literal in which `Entry` and `Parameter` may be called."""
+    if isinstance(node, ast.Call):
+        constructor = {"Entry": Entry, "Parameter": Parameter}[ast.unparse(node.func)]
+        named = {keyword.arg: _evaluate(keyword.value) for keyword in node.keywords if keyword.arg}
+        return constructor(*(_evaluate(argument) for argument in node.args), **named)  # type: ignore[arg-type]
+    if isinstance(node, ast.Tuple):
+        return tuple(_evaluate(element) for element in node.elts)
+    return ast.literal_eval(node)

@@ -1,0 +1,51 @@
+"""Views to bytes: one file a format. No renderer prints or opens a file.
+
+A format's file has an `ENTRY` whose attributes are
+
+    suffixes   endings of ``-o`` that pick it, ``(".svg",)``; empty for a format of the terminal only
+    views      names of the views it can render, ``("MatrixGrid", "Table")``
+    binary     whether it may go to a terminal (False) or must not (True)
+
+and a function ``render(view, options) -> bytes``. Text is UTF-8 and ends with a newline.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from attncli.view import View
+
+ColorMode = Literal["none", "16", "256", "truecolor"]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to render, apart from what.
+
+    Args:
+        width: Cells that a line may have; None for no limit (a piped table).
+        color: What the terminal can show; ``none`` means that no escape byte may come out.
+        unicode: Whether blocks and arrows may be used; otherwise ASCII only.
+        terminal: Whether a person reads this on a terminal: aligned tables there, tab-separated values in a pipe.
+        colormap: ``viridis``, ``cividis``, ``magma`` or ``grey``.
+        raw_tokens: Show the vocabulary's own forms (Ġthe, ##ed) instead of decoded text.
+        csv_safe: Prefix cells that a spreadsheet would take for a formula.
+        dpi: Dots per inch of raster pictures.
+    """
+
+    width: int | None = 80
+    color: ColorMode = "none"
+    unicode: bool = True
+    terminal: bool = False
+    colormap: str = "viridis"
+    raw_tokens: bool = False
+    csv_safe: bool = False
+    dpi: int = 150
+
+
+class Format(Protocol):
+    """What a format's module offers."""
+
+    def render(self, view: View, options: Options) -> bytes:
+        """Turn a view into bytes."""

@@ -1,0 +1,129 @@
+"""What is shown, without saying how: labels, numbers, title, provenance, no colours.
+
+A renderer turns one of these into bytes. The set is small and closed: `MatrixGrid` (one matrix is a grid of
+one), `Table`, and what later commands add beside them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from attncli.record import Provenance, SourceInfo, Tokens
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Header:
+    """What every view carries: who made it, from what, how."""
+
+    command: str
+    title: str
+    provenance: Provenance
+    source: SourceInfo | None = None
+    notes: tuple[str, ...] = ()
+    """Facts a reader must know (untrained weights, rows left out), one line each, no full stop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """One matrix of weights, or of a mask, of one head.
+
+    Args:
+        values: ``(rows, columns)`` float32; weights between 0 and 1, or 0 and 1 for a mask.
+        allowed: ``(rows, columns)``; None where every pair is allowed. Forbidden cells are drawn apart from zeros.
+        kind: ``encoder``, ``decoder``, ``cross``; None for a pattern that belongs to no model.
+        layer: True layer index, or ``mean``; None for a pattern.
+        head: Query head, or ``mean``; None for a pattern or where all heads are alike.
+        kv_head: The key/value head that the query head reads, where there are fewer of them.
+    """
+
+    values: NDArray[np.float32]
+    allowed: NDArray[np.bool_] | None = None
+    kind: str | None = None
+    layer: int | Literal["mean"] | None = None
+    head: int | Literal["mean"] | None = None
+    kv_head: int | None = None
+
+    @property
+    def name(self) -> str:
+        """Name it in a few cells.
+
+        >>> import numpy as np
+        >>> Matrix(np.zeros((1, 1), np.float32), kind="encoder", layer=4, head=7).name
+        'L4H7'
+        >>> Matrix(np.zeros((1, 1), np.float32), kind="encoder", layer=4, head="mean").name
+        'L4 mean'
+        """
+        layer = "" if self.layer is None else ("mean of layers " if self.layer == "mean" else f"L{self.layer}")
+        if self.head is None:
+            return layer.strip()
+        return f"{layer} mean".strip() if self.head == "mean" else f"{layer}H{self.head}"
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixGrid:
+    """Matrices over the same tokens: the answer of ``show`` and ``mask``.
+
+    Rows are queries, columns are keys, everywhere.
+
+    Args:
+        matrices: In the order asked for; a heatmap of many lays them out by layer (rows) and head (columns).
+        query_tokens: One for each row. A token's `position` is its true one, also where rows were picked.
+        key_tokens: One for each column.
+        unit: What a value is: ``weight``, or ``mask`` (1 = may attend).
+        top: Show only this many strongest keys of each row, in formats that list.
+        facts: Numbers about each matrix, in the order of `matrices`, to print beside it and to write into JSON
+            (for a mask: ``density``, ``keys_per_row``), or empty.
+    """
+
+    header: Header
+    matrices: tuple[Matrix, ...]
+    query_tokens: Tokens
+    key_tokens: Tokens
+    unit: Literal["weight", "mask"] = "weight"
+    top: int | None = None
+    facts: tuple[Mapping[str, object], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of a table.
+
+    Args:
+        name: Key in data formats: ``keys_per_row``.
+        title: Heading in a terminal; the name with spaces where None.
+        unit: ``bits``, ``seconds``, ``bytes``; empty for a plain number or a text.
+        digits: Digits behind the point for people. Data formats have them all.
+    """
+
+    name: str
+    title: str | None = None
+    unit: str = ""
+    digits: int = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of named values: the answer of ``tokens``, ``list``, ``doctor``.
+
+    Args:
+        rows: Each has a value for every column: text, number, truth, None, or a sequence of them.
+        rows_name: The key that holds the rows in JSON.
+        extra: More keys for the JSON document.
+    """
+
+    header: Header
+    columns: tuple[Column, ...]
+    rows: tuple[Sequence[object], ...]
+    rows_name: str = "rows"
+    extra: Mapping[str, object] = field(default_factory=dict)
+
+
+View = MatrixGrid | Table
