@@ -1,0 +1,113 @@
+"""Where a model's files lie: a folder the user named, or the Hugging Face hub's cache, found by hand.
+
+Resolving the cache here keeps ``huggingface_hub`` (and what it imports) out of the light commands, and lets a
+mistyped folder be told from a model that has not been downloaded.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from attncli.errors import ModelError, did_you_mean
+from attncli.labels import safe_label
+
+_HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
+_PREFIX = "models--"
+
+
+def resolve_model_folder(name: str, revision: str = "main") -> Path | None:
+    """Find the local folder of a model.
+
+    Args:
+        name: A folder, or a name on the hub (``org/model``).
+        revision: Branch, tag or commit, for a name on the hub.
+
+    Returns:
+        The folder, or None for a hub name that is not in the cache.
+
+    Raises:
+        ModelError: `name` is meant as a folder and there is none.
+    """
+    path = Path(name).expanduser()
+    if path.is_dir():
+        return path
+    if path.exists():
+        raise ModelError(f"{safe_label(name)} is a file, not a model's folder", "name the folder it lies in")
+    cached = _snapshot(name, revision) if _HUB_NAME.fullmatch(name) else None
+    if cached is None and _is_meant_as_folder(name, path):
+        raise ModelError(f"the folder {safe_label(name)} does not exist", _sibling_hint(path))
+    return cached
+
+
+def hub_cache() -> Path:
+    """Give the folder that the hub's client keeps downloads in, by the same environment variables."""
+    environment = os.environ
+    for variable in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"):
+        if environment.get(variable):
+            return _expanded(environment[variable])
+    if environment.get("HF_HOME"):
+        return _expanded(environment["HF_HOME"]) / "hub"
+    return _expanded(environment.get("XDG_CACHE_HOME") or "~/.cache") / "huggingface" / "hub"
+
+
+def cached_models() -> list[str]:
+    """Name the models in the hub's cache, in alphabetical order."""
+    return sorted(name for name in _names_in_cache() if resolve_cached(name) is not None)
+
+
+def resolve_cached(name: str, revision: str = "main") -> Path | None:
+    """Find a hub name's folder in the cache; None where it was never downloaded as far as its config."""
+    folder = _snapshot(name, revision)
+    return folder if folder is not None and (folder / "config.json").exists() else None
+
+
+def missing_model(name: str) -> ModelError:
+    """Make the error for a hub name that is neither cached nor to be downloaded."""
+    known = cached_models()
+    hint = did_you_mean(name, known) if known else None
+    return ModelError(
+        f"the model {safe_label(name)} is not on this machine",
+        hint or "name a folder, or a model of the hub that can be downloaded",
+    )
+
+
+def _snapshot(name: str, revision: str) -> Path | None:
+    folder = hub_cache() / (_PREFIX + name.replace("/", "--"))
+    reference = folder / "refs" / revision
+    commit = reference.read_text(encoding="utf-8").strip() if reference.is_file() else revision
+    snapshot = folder / "snapshots" / commit
+    return snapshot if commit and snapshot.is_dir() else None
+
+
+def _names_in_cache() -> Iterator[str]:
+    cache = hub_cache()
+    if cache.is_dir():
+        for folder in cache.iterdir():
+            if folder.name.startswith(_PREFIX):
+                yield folder.name.removeprefix(_PREFIX).replace("--", "/")
+
+
+def _is_meant_as_folder(name: str, path: Path) -> bool:
+    """Whether a name that is no folder looks like one all the same: ``./x``, ``a/b/c``, ``models/x``."""
+    if name.startswith((".", "~", "/")) or not _HUB_NAME.fullmatch(name):
+        return True
+    return path.parent != Path(".") and path.parent.is_dir()
+
+
+def _sibling_hint(path: Path) -> str | None:
+    parent = path.parent
+    if not parent.is_dir():
+        return f"nor does {safe_label(str(parent))}"
+    try:
+        siblings = [entry.name for entry in parent.iterdir() if entry.is_dir()]
+    except OSError:
+        return None
+    hint = did_you_mean(path.name, sorted(siblings))
+    return safe_label(hint) if hint and hint.startswith("did you mean") else None
+
+
+def _expanded(text: str) -> Path:
+    return Path(os.path.expandvars(text)).expanduser()
