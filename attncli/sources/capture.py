@@ -184,6 +184,22 @@ def _from_mask_mod(call: Call) -> Tensor:
     return allowed.expand(*torch.broadcast_shapes(allowed.shape, (1, 1, queries, call.key.shape[2])))  # type: ignore[no-untyped-call]
 
 
+def depth(config: Any, kind: Kind) -> int:
+    """Give the number of layers of the stack that has a kind of attention."""
+    names = (
+        ("encoder_layers", "num_encoder_layers")
+        if kind == "encoder"
+        else ("decoder_layers", "num_decoder_layers")
+    )
+    config = config if config.is_encoder_decoder else config.get_text_config(decoder=kind == "decoder")
+    candidates = names if config.is_encoder_decoder else ()
+    for name in (*candidates, "num_hidden_layers", "num_layers", "n_layer"):
+        value = getattr(config, name, None)
+        if isinstance(value, int):
+            return value
+    raise CaptureError(f"{config.model_type}: its config does not say how many layers it has")
+
+
 class SiteNamer:
     """Tells which attention operation of the model a call belongs to: kind, true layer index, heads.
 

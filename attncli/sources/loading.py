@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from attncli.errors import CaptureError, ModelError, UsageError, did_you_mean
-from attncli.sources.tokens import cached_models, hub_cache_folder, resolve_model_folder
+from attncli.labels import safe_label
+from attncli.sources.folders import cached_models, hub_cache, resolve_model_folder
 
 _SAFE_WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
 _PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
@@ -77,13 +78,25 @@ def load(name: str, options: LoadOptions | None = None, *, tokenizer: bool = Tru
         UsageError: An option does not fit (a dtype or device that does not exist).
     """
     options = options or LoadOptions()
-    folder = resolve_model_folder(name)
-    if folder is not None:
-        _check_folder(folder, name, options, tokenizer)
+    folder = _local_folder(name, options, tokenizer)
     _quiet_transformers()
     with _translated(name, options):
         made = _load_tokenizer(folder or name, options) if tokenizer else None
         return Loaded(name, _load_model(folder or name, options), made, options, folder)
+
+
+def _local_folder(name: str, options: LoadOptions, tokenizer: bool) -> Path | None:
+    """Find the model on this machine; None where the hub must be asked (not cached, or not wholly)."""
+    folder = resolve_model_folder(name, options.revision or "main")
+    if folder is None:
+        return None
+    try:
+        _check_folder(folder, safe_label(name), options, tokenizer)
+    except ModelError:
+        if Path(name).expanduser().is_dir() or options.offline:
+            raise
+        return None
+    return folder
 
 
 def _load_tokenizer(where: str | Path, options: LoadOptions) -> Any:
@@ -190,6 +203,7 @@ def _quiet_transformers() -> None:
 @contextmanager
 def _translated(name: str, options: LoadOptions) -> Iterator[None]:
     """Say a loading failure in our words."""
+    name = safe_label(name)
     try:
         yield
     except (ModelError, UsageError, CaptureError):
@@ -217,7 +231,7 @@ def _not_found(name: str, options: LoadOptions, error: OSError) -> ModelError:
         did_you_mean(name, cached_models())
         or "give a folder (./name), or organisation/name of a model on the hub"
     )
-    return ModelError(f"model {name!r} not found: no such folder, not in {hub_cache_folder()}, {asked}", hint)
+    return ModelError(f"model {name!r} not found: no such folder, not in {hub_cache()}, {asked}", hint)
 
 
 def _refused(name: str, options: LoadOptions, error: Exception) -> ModelError | UsageError:

@@ -189,6 +189,16 @@ def _stack(layers: int, d_model: int, heads: int, *, causal: bool, cross: bool) 
     return nn.ModuleList(Block(d_model, heads, causal=causal, cross=cross) for _ in range(layers)).eval()
 
 
+def _spread_scores(module: nn.Module) -> None:
+    """Scale query and key projections so that scores have variance 1, as Glorot's rule gives for square matrices.
+
+    nn.Linear's own initialisation gives them a ninth of it: every map would be a uniform grey.
+    """
+    if isinstance(module, MultiHeadAttention):
+        for projection in (module.query, module.key, module.value):
+            projection.weight.data.mul_(3**0.5)
+
+
 def _words(text: str, what: str) -> Tokens:
     tokens = words_of_text(text)
     if not tokens:

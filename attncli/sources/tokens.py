@@ -120,7 +120,7 @@ def _word_spans(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _joined(before: str, after: str) -> bool:
-    """Whether two neighbours belong to one word although ``\\w`` says otherwise."""
+    """Whether two neighbours belong to one word although the pattern of a word says otherwise."""
     if _is_mark(after[0]) or after[0] == _JOINER or before == _JOINER:
         return True
     return _is_mark(before) and bool(re.match(r"\w", after))
