@@ -1,6 +1,6 @@
 """What stands in a cell of a terminal heatmap, by what the terminal can show.
 
-Drawing is by *codes*: a small whole number for each cell, the step of the scale, or one of two marks below it.
+Drawing is by *codes*, a small whole number for each cell: the step of the scale, or below 0 one of two marks.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Pen:
         steps = len(self.paints or self.shades)
         undefined, forbidden = np.isnan(values), values < 0
         root = np.sqrt(np.clip(np.where(undefined, 0, values), 0, 1))
-        codes = np.minimum((root * steps).astype(np.int16), steps - 1)
+        codes: NDArray[np.int16] = np.minimum((root * steps).astype(np.int16), steps - 1)
         codes[forbidden] = FORBIDDEN_CODE
         codes[undefined] = UNDEFINED_CODE
         return codes

@@ -1,7 +1,7 @@
 """Colours of a terminal: from a weight to the codes that paint its cell.
 
 A scale is a few steps from dark to light. Each step has a background and a foreground, black or white,
-whichever contrasts more: at least 4.58 to 1, whatever the background is (√21, since black to white is 21 to 1).
+whichever contrasts more: at least 4.58 to 1 on any background (√21, since black to white is 21 to 1).
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def scale(colormap: str, mode: ColorMode) -> tuple[Paint, ...]:
 
 @cache
 def mask_paint(mode: ColorMode) -> Paint | None:
-    """Give the one colour that marks an allowed pair; it belongs to no scale. None where there is no colour."""
+    """Give the one colour that marks an allowed pair, of no scale; None where there is no colour."""
     paints = {"truecolor": _rgb_paint((74, 144, 217)), "256": _palette_paint(68), "16": _basic_paint(6)}
     return paints.get(mode)
 
@@ -106,9 +106,7 @@ def luminance(color: RGB) -> float:
 
     Reference: Web Content Accessibility Guidelines 2.2, "relative luminance".
     """
-    linear = [
-        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in _fractions(color)
-    ]
+    linear = [_linear(part / 255) for part in _fractions(color)]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
@@ -128,8 +126,8 @@ def palette_color(number: int) -> RGB:
     return steps[red], steps[green], steps[blue]
 
 
-def _fractions(color: RGB) -> tuple[float, ...]:
-    return tuple(part / 255 for part in color)
+def _linear(part: float) -> float:
+    return part / 12.92 if part <= 0.04045 else float(((part + 0.055) / 1.055) ** 2.4)
 
 
 def _rgb_paint(color: RGB) -> Paint:
@@ -144,6 +142,6 @@ def _palette_paint(number: int) -> Paint:
 
 
 def _basic_paint(number: int) -> Paint:
-    """Paint with one of the terminal's own 16 colours: black text on the light ones, bright white on the dark."""
+    """Paint with one of the terminal's own 16 colours: black text on the light, bright white on the dark."""
     base = number + 30 if number < 8 else number + 82
     return Paint(str(base + 10), str(base), "97" if number in (0, 1, 4, 5) else "30")

@@ -36,7 +36,7 @@ def even_cuts(length: int, parts: int) -> list[int]:
 
 
 def pool_max(values: NDArray[np.float32], rows: Sequence[int], columns: Sequence[int]) -> NDArray[np.float32]:
-    """Shrink the last two axes to cells that begin at these rows and columns, each the largest of what it covers.
+    """Shrink the last two axes to cells that begin at these rows and columns, each its largest value.
 
     An undefined number anywhere in a cell makes the cell undefined, so that none is hidden.
     """

@@ -87,7 +87,15 @@ def _size_lines(grid: MatrixGrid, pen: Pen, note: str) -> list[Line]:
 def _column_labels(grid: MatrixGrid, pen: Pen, gutter: int, column: int, lead: int) -> list[Line]:
     labels = token_labels(grid.key_tokens, pen.options)
     if max(map(cells, labels)) < column:
-        return [[(" " * (gutter + 1) + "".join(pad(label, column, "right") for label in labels), "")]]
+        return [
+            [
+                (
+                    " " * (gutter + 1)
+                    + "".join(pad(label, column, "right" if lead else "left") for label in labels),
+                    "",
+                )
+            ]
+        ]
     upward = upright(labels, _LABEL_LINES, column, lead, cut_mark(pen))
     return [[(" " * (gutter + 1) + line, "")] for line in upward]
 
@@ -126,9 +134,11 @@ def _column_ticks(grid: MatrixGrid, pen: Pen, columns: range, gutter: int, room:
 
 
 def cut_mark(pen: Pen) -> str:
+    """Give the sign that a label was cut."""
     return "…" if pen.options.unicode else "~"
 
 
 def marks_in(codes: NDArray[np.int16]) -> set[str]:
+    """Name the marks in a drawing that need explaining."""
     found = {FORBIDDEN_CODE: "forbidden", UNDEFINED_CODE: "undefined"}
     return {name for code, name in found.items() if (codes == code).any()}

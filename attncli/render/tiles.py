@@ -24,7 +24,7 @@ _GAP = 1
 
 @dataclass(frozen=True)
 class Shelf:
-    """A row of tiles: its label, the labels above its tiles (or none), and the matrices' numbers, None for a gap."""
+    """A row of tiles: its label, labels above its tiles (or none), and which matrices; None for a gap."""
 
     label: str
     headings: Sequence[str]

@@ -32,7 +32,7 @@ def views() -> dict[str, object]:
         "four": grid(layers=1, heads=4),
         "layers": grid(layers=6, heads=1),
         "mask": mask(),
-        "mask_words": mask(13, 5, ANIMAL),
+        "mask_words": mask(16, 5, ANIMAL),
         "mask_long": mask(200, 60),
         "hostile": grid(HOSTILE),
         "holes": holes,
