@@ -12,15 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attncli.errors import ModelError
-from attncli.labels import safe_label
+from attncli.labels import CONTINUATION, safe_label
 from attncli.record import Token, Tokens
 from attncli.sources.pieces import Dialect, Piece, decode, dialect_of
 
 if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer
-
-CONTINUES = "‿"
-"""Stands before the label of a piece that goes on inside a word."""
 
 _WORD = re.compile(r"\w+|[^\w\s]")
 _JOINER = "\u200d"
@@ -53,8 +50,8 @@ def tokens_from_encoding(
 ) -> Tokens:
     """Say of each position of an encoding what it stands for.
 
-    Offsets are in characters of `text`, or of `pair` for its second sequence, and take in the leading space that
-    some tokenizers leave out of the offsets but not of the piece.
+    Offsets are in characters of `text`, or of `pair` for its second sequence, and take in the leading space
+    that some tokenizers leave out of the offsets but not of the piece.
 
     Args:
         encoding: What `tokenizer` made of `text` (and `pair`).
@@ -77,7 +74,7 @@ def tokens_from_encoding(
 
 
 def tokens_from_ids(tokenizer: Tokenizer, ids: Iterable[int]) -> Tokens:
-    """Say what each of some ids stands for, where there is no text to point into: a forced or generated output."""
+    """Say what each of some ids stands for, where there is no text to point into (a generated output)."""
     reader = _Reader(tokenizer)
     tokens: list[Token] = []
     for position, number in enumerate(ids):
@@ -91,8 +88,8 @@ def tokens_from_ids(tokenizer: Tokenizer, ids: Iterable[int]) -> Tokens:
 def words_of_text(text: str) -> Tokens:
     """Split a text into words and punctuation marks, for a model without a vocabulary of its own.
 
-    Equal words have equal ids, numbered by first appearance. A combining mark stays with its letter, and an emoji
-    put together by joiners stays one word.
+    Equal words have equal ids, numbered by first appearance. A combining mark stays with its letter, and an
+    emoji put together by joiners stays one word.
 
     >>> [(token.text, token.id) for token in words_of_text("to be, or not to be")]
     [('to', 0), ('be', 1), (',', 2), ('or', 3), ('not', 4), ('to', 0), ('be', 1)]
@@ -120,7 +117,7 @@ def _word_spans(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _joined(before: str, after: str) -> bool:
-    """Whether two neighbours belong to one word although ``\\w`` says otherwise."""
+    """Whether two neighbours belong to one word although the pattern parts them."""
     if _is_mark(after[0]) or after[0] == _JOINER or before == _JOINER:
         return True
     return _is_mark(before) and bool(re.match(r"\w", after))
@@ -198,7 +195,7 @@ class _Reader:
 def _label(decoded: Piece, *, inside: bool) -> str:
     if decoded.loose is not None:
         return f"⟨{decoded.loose.hex(' ').upper().replace(' ', '·')}⟩"
-    return CONTINUES + safe_label(decoded.text) if inside else safe_label(decoded.text)
+    return CONTINUATION + safe_label(decoded.text) if inside else safe_label(decoded.text)
 
 
 def _widened(text: str, span: tuple[int, int], decoded: Piece, previous: Token | None) -> tuple[int, int]:
