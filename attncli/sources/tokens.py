@@ -6,21 +6,20 @@ Only the `tokenizers` library is needed, and only where a model's tokenizer is u
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attncli.errors import ModelError
-from attncli.labels import CONTINUATION, safe_label
+from attncli.labels import CONTINUATION, graphemes, safe_label
 from attncli.record import Token, Tokens
 from attncli.sources.pieces import Dialect, Piece, decode, dialect_of
 
 if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer
 
-_WORD = re.compile(r"\w+|[^\w\s]")
-_JOINER = "\u200d"
+_WORD = re.compile("[\\w\u200c]")
+"""A character of a word; the zero-width non-joiner stands inside Persian ones."""
 
 
 def load_tokenizer(folder: Path) -> Tokenizer:
@@ -104,27 +103,20 @@ def words_of_text(text: str) -> Tokens:
 
 
 def _word_spans(text: str) -> Iterator[tuple[int, int]]:
-    start = end = -1
-    for match in _WORD.finditer(text):
-        if match.start() == end and _joined(text[end - 1], match[0]):
-            end = match.end()
-            continue
-        if end >= 0:
-            yield start, end
-        start, end = match.span()
-    if end >= 0:
+    """Give the places of words: runs of letters, digits and _, and whatever else is no space by itself."""
+    start = end = 0
+    for character in graphemes(text):
+        if not (_WORD.match(character) and end > start):
+            if end > start:
+                yield start, end
+            start = end
+        end += len(character)
+        if not _WORD.match(character):
+            if not character.isspace():
+                yield start, end
+            start = end
+    if end > start:
         yield start, end
-
-
-def _joined(before: str, after: str) -> bool:
-    """Whether two neighbours belong to one word although the pattern parts them."""
-    if _is_mark(after[0]) or after[0] == _JOINER or before == _JOINER:
-        return True
-    return _is_mark(before) and bool(re.match(r"\w", after))
-
-
-def _is_mark(character: str) -> bool:
-    return unicodedata.category(character).startswith("M")
 
 
 class _Reader:
@@ -203,7 +195,9 @@ def _widened(text: str, span: tuple[int, int], decoded: Piece, previous: Token |
     start, end = span
     lead = decoded.text[: len(decoded.text) - len(decoded.text.lstrip(" "))]
     floor = previous.end if previous is not None and previous.end is not None else 0
-    wider = start - len(lead)
-    if lead and wider >= floor and not text[start:end].startswith(lead) and text[wider:start] == lead:
-        return wider, end
-    return span
+    if not lead or text[start:end].startswith(lead):
+        return span
+    if start - len(lead) >= floor and text.endswith(lead, 0, start):
+        return start - len(lead), end
+    # At the start of a text, some tokenizers cut a lone space at its end instead.
+    return (start, start + len(lead)) if lead == decoded.text and text.startswith(lead, start) else span
