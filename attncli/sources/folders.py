@@ -64,14 +64,48 @@ def resolve_cached(name: str, revision: str = "main") -> Path | None:
     return folder if folder is not None and (folder / "config.json").exists() else None
 
 
-def missing_model(name: str) -> ModelError:
-    """Make the error for a hub name that is neither cached nor to be downloaded."""
+def missing_model(name: str, reason: str = "") -> ModelError:
+    """Make the error for a hub name that is neither on this machine nor to be downloaded."""
     known = cached_models()
-    hint = did_you_mean(name, known) if known else None
+    close = did_you_mean(name, known) if known else None
+    told = f": {safe_label(reason)}" if reason else ""
     return ModelError(
-        f"the model {safe_label(name)} is not on this machine",
-        hint or "name a folder, or a model of the hub that can be downloaded",
+        f"the model {safe_label(name)} is not on this machine{told}",
+        close or "give a folder, or the name of a model that can be downloaded",
     )
+
+
+def fetch_file(name: str, filename: str, revision: str = "main") -> Path:
+    """Download one file of a model from the hub into its cache.
+
+    Raises:
+        ModelError: The hub does not answer, or has no such model or file.
+    """
+    if not _may_reach_hub():
+        raise missing_model(name, "the hub cannot be reached")
+    from huggingface_hub import hf_hub_download
+
+    try:
+        return Path(hf_hub_download(name, filename, revision=revision))
+    except (OSError, ValueError) as error:
+        raise missing_model(name, str(error).partition("\n")[0]) from error
+
+
+def _may_reach_hub() -> bool:
+    """Whether it makes sense to ask the hub: its client would go on asking for half a minute."""
+    if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
+        return False
+    if any(os.environ.get(name) for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")):
+        return True
+    import socket
+    from urllib.parse import urlsplit
+
+    host = urlsplit(os.environ.get("HF_ENDPOINT") or "https://huggingface.co").hostname
+    try:
+        socket.getaddrinfo(host, None)
+    except OSError:
+        return False
+    return True
 
 
 def _snapshot(name: str, revision: str) -> Path | None:

@@ -21,10 +21,10 @@ Run = tuple[int, ...]
 def pick(tokens: Tokens, spec: str) -> tuple[int, ...]:
     """Read what ``--query`` and ``--key`` name, and give the positions in the order named, none twice.
 
-    A comma list of positions (``3``, ``-1`` from the end), ranges (``3-5``, both ends included) and texts. A text
-    names each token that stands for it, spaces around it aside, in its own case or, where there is none, in any;
-    a text that was cut into several tokens names them all. ``it:2`` is its second occurrence. Double quotes make
-    anything a text: ``"3"``, ``","``.
+    A comma list of positions (``3``, ``-1`` from the end), ranges (``3-5``, both ends included) and texts.
+    A text names each token that stands for it, spaces around it aside, in its own case or, where there is
+    none, in any; a text that was cut into several tokens names them all. ``it:2`` is its second occurrence.
+    Double quotes make anything a text: ``"3"``, ``","``.
 
     Raises:
         UsageError: A position out of range, a text that does not occur, or an empty list.
@@ -90,7 +90,7 @@ def _named(tokens: Tokens, wanted: str, occurrence: int | None) -> Sequence[int]
 def _runs(tokens: Tokens, wanted: str) -> list[Run]:
     """Find the tokens, or runs of neighbouring tokens, that stand for a text."""
     for same in (str, str.casefold):
-        alone = [(token.position,) for token in tokens if _stands_for(token, wanted, same)]
+        alone: list[Run] = [(token.position,) for token in tokens if _stands_for(token, wanted, same)]
         runs = alone or _joined_runs(tokens, wanted, same)
         if runs:
             return runs
@@ -112,7 +112,7 @@ def _joined_runs(tokens: Tokens, wanted: str, same: Callable[[str], str]) -> lis
 
 
 def _run_from(tokens: Tokens, first: int, goal: str, same: Callable[[str], str]) -> Run:
-    """Take tokens as long as together they are the beginning of `goal`; empty where they never are all of it."""
+    """Take tokens while together they begin `goal`; empty where they never are all of it."""
     text = same(tokens[first].text).lstrip()
     last = first
     while text and goal.startswith(text) and last + 1 < len(tokens):

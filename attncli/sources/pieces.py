@@ -1,7 +1,7 @@
 """What a tokenizer's vocabulary pieces stand for: ``Ġthe``, ``▁the``, ``##ed`` and ``<0xE2>`` back to text.
 
-A vocabulary writes its pieces in one of a few dialects. `dialect_of` reads from the tokenizer's own parts which
-ones it speaks, and `decode` turns one piece into the text (or the loose bytes) behind it.
+A vocabulary writes its pieces in one of a few dialects. `dialect_of` reads from the tokenizer's own parts
+which ones it speaks, and `decode` turns one piece into the text (or the loose bytes) behind it.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def _raw_bytes(bare: str, dialect: Dialect) -> bytes:
 
 @cache
 def _bytes_by_character() -> dict[str, bytes]:
-    """Build GPT-2's alphabet: printable Latin-1 stands for itself, other bytes take the code points from 256 on.
+    """Build GPT-2's alphabet: printable Latin-1 stands for itself, other bytes are code points from 256 on.
 
     Reference: Radford et al. 2019, the byte-level BPE of GPT-2.
     """
@@ -136,7 +136,7 @@ def _flattened(state: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _space_mark(part: dict[str, Any]) -> str:
-    """Find the character that a part turns into a space: Metaspace's, or that of Llama's ``Replace("▁", " ")``."""
+    """Find the character that a part turns into a space: Metaspace's, or Llama's ``Replace("▁", " ")``."""
     if part["type"] == "Metaspace":
         return str(part["replacement"])
     if part["type"] == "Replace" and part.get("content") == " ":

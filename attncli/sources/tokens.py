@@ -6,24 +6,20 @@ Only the `tokenizers` library is needed, and only where a model's tokenizer is u
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attncli.errors import ModelError
-from attncli.labels import safe_label
+from attncli.labels import CONTINUATION, graphemes, safe_label
 from attncli.record import Token, Tokens
 from attncli.sources.pieces import Dialect, Piece, decode, dialect_of
 
 if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer
 
-CONTINUES = "‿"
-"""Stands before the label of a piece that goes on inside a word."""
-
-_WORD = re.compile(r"\w+|[^\w\s]")
-_JOINER = "\u200d"
+_WORD = re.compile("[\\w\u200c]")
+"""A character of a word; the zero-width non-joiner stands inside Persian ones."""
 
 
 def load_tokenizer(folder: Path) -> Tokenizer:
@@ -53,8 +49,8 @@ def tokens_from_encoding(
 ) -> Tokens:
     """Say of each position of an encoding what it stands for.
 
-    Offsets are in characters of `text`, or of `pair` for its second sequence, and take in the leading space that
-    some tokenizers leave out of the offsets but not of the piece.
+    Offsets are in characters of `text`, or of `pair` for its second sequence, and take in the leading space
+    that some tokenizers leave out of the offsets but not of the piece.
 
     Args:
         encoding: What `tokenizer` made of `text` (and `pair`).
@@ -77,7 +73,7 @@ def tokens_from_encoding(
 
 
 def tokens_from_ids(tokenizer: Tokenizer, ids: Iterable[int]) -> Tokens:
-    """Say what each of some ids stands for, where there is no text to point into: a forced or generated output."""
+    """Say what each of some ids stands for, where there is no text to point into (a generated output)."""
     reader = _Reader(tokenizer)
     tokens: list[Token] = []
     for position, number in enumerate(ids):
@@ -96,8 +92,8 @@ def positions(count: int) -> Tokens:
 def words_of_text(text: str) -> Tokens:
     """Split a text into words and punctuation marks, for a model without a vocabulary of its own.
 
-    Equal words have equal ids, numbered by first appearance. A combining mark stays with its letter, and an emoji
-    put together by joiners stays one word.
+    Equal words have equal ids, numbered by first appearance. A combining mark stays with its letter, and an
+    emoji put together by joiners stays one word.
 
     >>> [(token.text, token.id) for token in words_of_text("to be, or not to be")]
     [('to', 0), ('be', 1), (',', 2), ('or', 3), ('not', 4), ('to', 0), ('be', 1)]
@@ -112,27 +108,20 @@ def words_of_text(text: str) -> Tokens:
 
 
 def _word_spans(text: str) -> Iterator[tuple[int, int]]:
-    start = end = -1
-    for match in _WORD.finditer(text):
-        if match.start() == end and _joined(text[end - 1], match[0]):
-            end = match.end()
-            continue
-        if end >= 0:
-            yield start, end
-        start, end = match.span()
-    if end >= 0:
+    """Give the places of words: runs of letters, digits and _, and whatever else is no space by itself."""
+    start = end = 0
+    for character in graphemes(text):
+        if not (_WORD.match(character) and end > start):
+            if end > start:
+                yield start, end
+            start = end
+        end += len(character)
+        if not _WORD.match(character):
+            if not character.isspace():
+                yield start, end
+            start = end
+    if end > start:
         yield start, end
-
-
-def _joined(before: str, after: str) -> bool:
-    """Whether two neighbours belong to one word although the pattern of a word says otherwise."""
-    if _is_mark(after[0]) or after[0] == _JOINER or before == _JOINER:
-        return True
-    return _is_mark(before) and bool(re.match(r"\w", after))
-
-
-def _is_mark(character: str) -> bool:
-    return unicodedata.category(character).startswith("M")
 
 
 class _Reader:
@@ -203,7 +192,7 @@ class _Reader:
 def _label(decoded: Piece, *, inside: bool) -> str:
     if decoded.loose is not None:
         return f"⟨{decoded.loose.hex(' ').upper().replace(' ', '·')}⟩"
-    return CONTINUES + safe_label(decoded.text) if inside else safe_label(decoded.text)
+    return CONTINUATION + safe_label(decoded.text) if inside else safe_label(decoded.text)
 
 
 def _widened(text: str, span: tuple[int, int], decoded: Piece, previous: Token | None) -> tuple[int, int]:
@@ -211,7 +200,9 @@ def _widened(text: str, span: tuple[int, int], decoded: Piece, previous: Token |
     start, end = span
     lead = decoded.text[: len(decoded.text) - len(decoded.text.lstrip(" "))]
     floor = previous.end if previous is not None and previous.end is not None else 0
-    wider = start - len(lead)
-    if lead and wider >= floor and not text[start:end].startswith(lead) and text[wider:start] == lead:
-        return wider, end
-    return span
+    if not lead or text[start:end].startswith(lead):
+        return span
+    if start - len(lead) >= floor and text.endswith(lead, 0, start):
+        return start - len(lead), end
+    # At the start of a text, some tokenizers cut a lone space at its end instead.
+    return (start, start + len(lead)) if lead == decoded.text and text.startswith(lead, start) else span

@@ -1,0 +1,39 @@
+"""attncli completion: a script that completes attncli's commands and options in a shell."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from attncli.errors import UsageError, did_you_mean
+
+EXAMPLES = ("attncli completion bash", "attncli completion fish")
+
+SHELLS = ("bash", "zsh", "fish")
+VARIABLE = "_ATTNCLI_COMPLETE"
+"""Set by the script when it asks attncli for completions."""
+
+
+def completion(
+    shell: Annotated[str, typer.Argument(help=f"One of: {', '.join(SHELLS)}.")],
+) -> None:
+    """Print a completion script. For bash: eval "$(attncli completion bash)" in ~/.bashrc."""
+    text = completion_script(shell)
+    del text  # lead: deliver the text as it is
+
+
+def completion_script(shell: str) -> str:
+    """Give the script to be sourced by a shell's start-up file.
+
+    Raises:
+        UsageError: There is no script for this shell.
+    """
+    if shell not in SHELLS:
+        raise UsageError(f"no completion for the shell {shell!r}", did_you_mean(shell, SHELLS))
+    from typer import completion as typers
+
+    script: str = typers.get_completion_script(  # type: ignore[attr-defined]  # imported there, not exported
+        prog_name="attncli", complete_var=VARIABLE, shell=shell
+    )
+    return f"{script}\n"

@@ -1,0 +1,112 @@
+"""attncli list: what there is to choose from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated
+
+import typer
+
+from attncli import __version__
+from attncli.errors import UsageError, did_you_mean
+from attncli.record import Provenance
+from attncli.registry import FOLDERS, Entry, Parameter, entries
+from attncli.view import Column, Header, Table
+
+EXAMPLES = ("attncli list", "attncli list masks --json")
+
+KINDS = (*FOLDERS, "models")
+
+
+def list_(
+    kind: Annotated[str | None, typer.Argument(help=f"One of: {', '.join(KINDS)}.")] = None,
+) -> None:
+    """List the sources, variants, masks, metrics, formats and models there are."""
+    view = list_view(kind)
+    del view  # lead: deliver(view)
+
+
+def list_view(kind: str | None = None, argv: tuple[str, ...] = ()) -> Table:
+    """List what there is of a kind, or how much there is of every kind.
+
+    Raises:
+        UsageError: There is no such kind.
+    """
+    if kind is None:
+        return _overview(argv)
+    if kind == "models":
+        return _models(argv)
+    if kind not in FOLDERS:
+        raise UsageError(f"nothing to list is called {kind!r}", did_you_mean(kind, KINDS))
+    return _entries(kind, argv)
+
+
+def _overview(argv: tuple[str, ...]) -> Table:
+    from attncli.sources.folders import cached_models
+
+    names = {kind: tuple(entries(kind)) for kind in FOLDERS} | {"models": tuple(cached_models())}
+    return Table(
+        header=_header("what there is to choose from", argv, ("attncli list KIND says more",)),
+        columns=(Column("kind"), Column("count"), Column("names")),
+        rows=tuple((kind, len(found), found) for kind, found in names.items()),
+        rows_name="kinds",
+    )
+
+
+def _entries(kind: str, argv: tuple[str, ...]) -> Table:
+    known = entries(kind)
+    columns = [Column("name"), Column("summary")]
+    if any(entry.parameters for entry in known.values()):
+        columns.append(Column("parameters"))
+    if any(entry.reference for entry in known.values()):
+        columns.append(Column("reference"))
+    return Table(
+        header=_header(kind, argv),
+        columns=tuple(columns),
+        rows=tuple(tuple(_cell(entry, column.name) for column in columns) for entry in known.values()),
+        rows_name=kind,
+        extra={"details": {name: _details(entry) for name, entry in known.items()}},
+    )
+
+
+def _models(argv: tuple[str, ...]) -> Table:
+    from attncli.sources.folders import cached_models, hub_cache, resolve_cached
+
+    found = cached_models()
+    note = "--model also takes any model's folder" + ("" if found else f"; no model in {hub_cache()}")
+    return Table(
+        header=_header("models in the hub's cache", argv, (note,)),
+        columns=(Column("name"), Column("folder")),
+        rows=tuple((name, str(resolve_cached(name))) for name in found),
+        rows_name="models",
+        extra={"cache": str(hub_cache())},
+    )
+
+
+def _cell(entry: Entry, column: str) -> object:
+    if column == "parameters":
+        return tuple(f"{parameter.name}={parameter.default}" for parameter in entry.parameters)
+    return getattr(entry, column)
+
+
+def _details(entry: Entry) -> Mapping[str, object]:
+    """Say of an entry what a table has no room for."""
+    return {
+        "parameters": [_parameter(parameter) for parameter in entry.parameters],
+        "attributes": dict(entry.attributes),
+    }
+
+
+def _parameter(parameter: Parameter) -> Mapping[str, object]:
+    return {
+        "name": parameter.name,
+        "default": parameter.default,
+        "meaning": parameter.meaning,
+        "minimum": parameter.minimum,
+        "maximum": parameter.maximum,
+        "choices": list(parameter.choices),
+    }
+
+
+def _header(title: str, argv: tuple[str, ...], notes: tuple[str, ...] = ()) -> Header:
+    return Header(command="list", title=title, provenance=Provenance(__version__, argv=argv), notes=notes)

@@ -1,0 +1,62 @@
+"""attncli schema: the JSON Schema of a command's JSON."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from typing import Annotated
+
+import typer
+
+from attncli import __version__
+from attncli.errors import UsageError, did_you_mean
+from attncli.record import Provenance
+from attncli.view import Column, Header, Table
+
+EXAMPLES = ("attncli schema", "attncli schema show")
+
+
+def schema(
+    command: Annotated[str | None, typer.Argument(help="The command whose JSON is described.")] = None,
+) -> None:
+    """Print the JSON Schema (draft 2020-12) of a command's JSON; without a command, list the schemas."""
+    if command is None:
+        view = schema_list_view()
+        del view  # lead: deliver(view)
+    else:
+        text = schema_text(command)
+        del text  # lead: deliver the text as it is
+
+
+def schema_text(command: str) -> str:
+    """Give the JSON Schema of a command's JSON.
+
+    Raises:
+        UsageError: No such command, or it has no JSON.
+    """
+    known = schema_names()
+    if command not in known:
+        raise UsageError(f"no schema for {command!r}", did_you_mean(command, known))
+    return (files("attncli") / "schemas" / f"{command}.json").read_text(encoding="utf-8")
+
+
+def schema_names() -> list[str]:
+    """Name the commands that have a schema, in alphabetical order."""
+    names = [entry.name for entry in (files("attncli") / "schemas").iterdir()]
+    return sorted(name.removesuffix(".json") for name in names if name.endswith(".json"))
+
+
+def schema_list_view(argv: tuple[str, ...] = ()) -> Table:
+    """List the commands that have a schema, with what their JSON is."""
+    documents = {name: json.loads(schema_text(name)) for name in schema_names()}
+    return Table(
+        header=Header(
+            command="schema",
+            title="JSON Schemas",
+            provenance=Provenance(__version__, argv=argv),
+            notes=("attncli schema COMMAND prints one",),
+        ),
+        columns=(Column("command"), Column("title"), Column("id")),
+        rows=tuple((name, document["title"], document["$id"]) for name, document in documents.items()),
+        rows_name="schemas",
+    )

@@ -1,0 +1,135 @@
+"""attncli tokens: only tokenise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from attncli import __version__
+from attncli.errors import UsageError
+from attncli.record import Provenance, Token, Tokens
+from attncli.view import Column, Header, Table
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+EXAMPLES = (
+    'attncli tokens "To be, or not to be"',
+    'echo "unbelievable!" | attncli tokens - --json',
+)
+
+COLUMNS = (
+    Column("position"),
+    Column("id"),
+    Column("label", "token"),
+    Column("text"),
+    Column("piece"),
+    Column("start"),
+    Column("end"),
+    Column("special"),
+)
+
+
+def tokens(
+    text: Annotated[str | None, typer.Argument(help="The text; - reads standard input.")] = None,
+    file: Annotated[str | None, typer.Option("--file", help="Read the text from a file.")] = None,
+    pair: Annotated[
+        str | None, typer.Option("--pair", help="A second text, for models that take two.")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", help="A model's folder or hub name; without it, words.")
+    ] = None,
+    offline: Annotated[bool, typer.Option("--offline", help="Download nothing.")] = False,
+) -> None:
+    """Split a text into tokens and say what each one stands for. Loads no torch."""
+    # lead: text = the shared reading of TEXT, -, a pipe and --file
+    view = tokens_view(text or "", model, pair=pair, offline=offline)
+    del view  # lead: deliver(view)
+
+
+def tokens_view(
+    text: str,
+    model: str | None = None,
+    *,
+    pair: str | None = None,
+    offline: bool = False,
+    argv: tuple[str, ...] = (),
+) -> Table:
+    """Tokenise and list the tokens.
+
+    Args:
+        text: The text.
+        model: A model's folder or name on the hub; None splits the text into words.
+        pair: A second text for the same encoding.
+        offline: Whether a tokenizer that is not on this machine may not be fetched.
+        argv: For the provenance.
+
+    Raises:
+        ModelError: There is no such model, or it has no tokenizer that can be read.
+    """
+    found = _tokens(text, model, pair, offline)
+    columns = (*COLUMNS, *_more_columns(found))
+    return Table(
+        header=Header(
+            command="tokens",
+            title=f"{len(found)} {'token' if len(found) == 1 else 'tokens'}",
+            provenance=Provenance(attncli=__version__, argv=argv),
+            notes=_notes(found, model),
+        ),
+        columns=columns,
+        rows=tuple(_row(token, columns) for token in found),
+        rows_name="tokens",
+        extra={"model": model, "text": text, "pair": pair},
+    )
+
+
+def tokenizer_of(model: str, *, offline: bool = False) -> Tokenizer:
+    """Load a model's tokenizer from its folder or the hub's cache, or fetch that one file from the hub.
+
+    Raises:
+        ModelError: It is not to be had.
+    """
+    from attncli.sources.folders import fetch_file, missing_model, resolve_model_folder
+    from attncli.sources.tokens import load_tokenizer
+
+    folder = resolve_model_folder(model)
+    if folder is not None and (Path(model).expanduser().is_dir() or (folder / "tokenizer.json").exists()):
+        return load_tokenizer(folder)
+    if offline:
+        raise missing_model(model)
+    return load_tokenizer(fetch_file(model, "tokenizer.json").parent)
+
+
+def _tokens(text: str, model: str | None, pair: str | None, offline: bool) -> Tokens:
+    from attncli.sources.tokens import tokens_from_encoding, words_of_text
+
+    if model is None:
+        if pair is not None:
+            raise UsageError("--pair needs --model", "only a model's tokenizer joins two texts")
+        return words_of_text(text)
+    tokenizer = tokenizer_of(model, offline=offline)
+    return tokens_from_encoding(tokenizer, tokenizer.encode(text, pair), text=text, pair=pair)
+
+
+def _more_columns(tokens: Tokens) -> tuple[Column, ...]:
+    """Give the columns that only some texts need."""
+    more = []
+    if any(token.bytes for token in tokens):
+        more.append(Column("bytes"))
+    if any(token.sequence == 1 for token in tokens):
+        more.append(Column("sequence"))
+    return tuple(more)
+
+
+def _row(token: Token, columns: tuple[Column, ...]) -> tuple[object, ...]:
+    return tuple(getattr(token, column.name) for column in columns)
+
+
+def _notes(tokens: Tokens, model: str | None) -> tuple[str, ...]:
+    loose = sum(token.bytes is not None for token in tokens)
+    notes = [] if model else ["words and punctuation; --model shows how a model cuts the text"]
+    if loose:
+        notes.append(f"{loose} tokens are bytes of characters that were cut apart")
+    return tuple(notes)
