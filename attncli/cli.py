@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import builtins
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from attncli.errors import AttnCliError, UsageError, did_you_mean
@@ -65,7 +67,8 @@ def main(arguments: Sequence[str]) -> int:
 def command_names() -> list[str]:
     """Name the commands, in alphabetical order."""
     folder = Path(__file__).parent / "commands"
-    return sorted(path.stem for path in folder.glob("*.py") if not path.stem.startswith("_"))
+    # A file whose name would hide a builtin has a trailing underscore.
+    return sorted(path.stem.rstrip("_") for path in folder.glob("*.py") if not path.stem.startswith("_"))
 
 
 def _run_command(arguments: list[str]) -> int:
@@ -122,10 +125,25 @@ def _app(names: Sequence[str]) -> Any:
         pass
 
     for name in names:
-        module = import_module(f"attncli.commands.{name}")
-        text = _with_examples((module.__doc__ or "").partition(": ")[2].strip(), module.EXAMPLES)
-        app.command(name, help=text, epilog=EPILOG)(getattr(module, name))
+        app.command(name, help=help_text(name), epilog=EPILOG)(_function(name))
     return app
+
+
+def help_text(name: str) -> str:
+    """Give a command's help: its module's docstring behind the name, and its examples."""
+    module = _module(name)
+    return _with_examples((module.__doc__ or "").partition(": ")[2].strip(), module.EXAMPLES)
+
+
+def _module(name: str) -> ModuleType:
+    suffix = "_" if hasattr(builtins, name) else ""
+    return import_module(f"attncli.commands.{name}{suffix}")
+
+
+def _function(name: str) -> Callable[..., None]:
+    module = _module(name)
+    function: Callable[..., None] = getattr(module, module.__name__.rpartition(".")[2])
+    return function
 
 
 def _with_examples(text: str, examples: Sequence[str]) -> str:
@@ -139,10 +157,14 @@ def _usage_error(error: Any, command: str) -> UsageError:
     """Say a usage error of Typer's in our words."""
     message = error.format_message().strip().rstrip(".")
     message = message[:1].lower() + message[1:]
-    possibilities = getattr(error, "possibilities", None)
-    hint = f"did you mean {sorted(possibilities)[0]}?" if possibilities else None
-    if possibilities:
-        message = message.partition(" (Possible")[0].partition(" Did you mean")[0].rstrip(".")
+    if (name := getattr(error, "option_name", None)) and getattr(error, "possibilities", None) is not None:
+        context = getattr(error, "ctx", None)
+        known = [o for p in context.command.params for o in p.opts if o.startswith("--")] if context else []
+        close = did_you_mean(name, known)
+        hint = close if close and close.startswith("did you mean") else None
+        message = f"no such option: {name}"
+    else:
+        hint = None
     return UsageError(message, hint or f"try: attncli {command} --help".replace("  ", " "))
 
 

@@ -118,6 +118,15 @@ def deliver(view: View, to: Plan) -> None:
             say(f"note: {note}")
 
 
+def deliver_text(text: str) -> None:
+    """Write a text to stdout as it is: a schema, a script.
+
+    Raises:
+        WriteError: The disk behind stdout is full, or the like.
+    """
+    write_stdout(text.encode(), abilities(sys.stdout))
+
+
 def say(line: str) -> None:
     """Write one line to stderr, whatever it can encode."""
     stream = sys.stderr

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, ClassVar, get_type_hints
 
 import typer
 
@@ -55,7 +55,10 @@ def _parameters_of(group: Any) -> list[inspect.Parameter]:
     for f in fields(group):
         default = inspect.Parameter.empty if f.default is MISSING else f.default
         kind = inspect.Parameter.KEYWORD_ONLY
-        found.append(inspect.Parameter(f.name, kind, default=default, annotation=hints[f.name]))
+        annotation = hints[f.name]
+        for declared in annotation.__metadata__:
+            declared.rich_help_panel = getattr(group, "panel", None)
+        found.append(inspect.Parameter(f.name, kind, default=default, annotation=annotation))
     return found
 
 
@@ -65,9 +68,7 @@ class TextInput:
 
     text: Annotated[
         str | None,
-        typer.Argument(
-            metavar="[TEXT]", help="The text; - or a pipe reads it from stdin.", show_default=False
-        ),
+        typer.Argument(metavar="TEXT", help="The text; - or a pipe reads it from stdin.", show_default=False),
     ] = None
     file: Annotated[str | None, typer.Option("--file", metavar="FILE", help="Read the text from a file.")] = (
         None
@@ -98,6 +99,8 @@ class TextInput:
 @dataclass(frozen=True, slots=True)
 class ModelOptions:
     """Which model attention comes from, and how it is loaded."""
+
+    panel: ClassVar[str] = "Model"
 
     model: Annotated[
         str | None,
@@ -135,6 +138,8 @@ class ModelOptions:
 class ScratchOptions:
     """The from-scratch model, used without --model."""
 
+    panel: ClassVar[str] = "Scratch model (without --model)"
+
     layers: Annotated[int, typer.Option(metavar="N", min=1, help="Layers of the scratch model.")] = 1
     heads: Annotated[int, typer.Option(metavar="N", min=1, help="Heads of the scratch model.")] = 1
     d_model: Annotated[int, typer.Option(metavar="N", min=2, help="Vector size of the scratch model.")] = 64
@@ -145,6 +150,8 @@ class ScratchOptions:
 @dataclass(frozen=True, slots=True)
 class OutputOptions:
     """Where the answer goes, in which form."""
+
+    panel: ClassVar[str] = "Output"
 
     format: Annotated[
         str,

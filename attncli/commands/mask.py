@@ -33,11 +33,11 @@ class Pattern:
 
     name: Annotated[
         str | None,
-        typer.Argument(metavar="[NAME]", help="A mask's name; with --model the text.", show_default=False),
+        typer.Argument(metavar="NAME", help="A mask's name; with --model the text.", show_default=False),
     ] = None
     text: Annotated[
         str | None,
-        typer.Argument(metavar="[TEXT]", help="A text whose tokens label the mask.", show_default=False),
+        typer.Argument(metavar="TEXT", help="A text whose tokens label the mask.", show_default=False),
     ] = None
     seq_len: Annotated[
         int | None, typer.Option("--seq-len", "-n", metavar="N", min=1, help="Number of query positions.")

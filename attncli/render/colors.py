@@ -106,7 +106,7 @@ def luminance(color: RGB) -> float:
 
     Reference: Web Content Accessibility Guidelines 2.2, "relative luminance".
     """
-    linear = [_linear(part / 255) for part in _fractions(color)]
+    linear = [_linear(part / 255) for part in color]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
