@@ -4,7 +4,22 @@ import json
 from pathlib import Path
 from typing import Any
 
-WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "the", "animal", "was", "too", "tired", "it", ".", "##s", "did", "cross"]
+WORDS = [
+    "[PAD]",
+    "[UNK]",
+    "[CLS]",
+    "[SEP]",
+    "the",
+    "animal",
+    "was",
+    "too",
+    "tired",
+    "it",
+    ".",
+    "##s",
+    "did",
+    "cross",
+]
 
 
 def write_bert(folder: Path, **changes: Any) -> Path:
@@ -12,7 +27,9 @@ def write_bert(folder: Path, **changes: Any) -> Path:
     from transformers import BertConfig, BertModel
 
     sizes = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 40}
-    config = BertConfig(vocab_size=len(WORDS), max_position_embeddings=16, pad_token_id=0, **(sizes | changes))
+    config = BertConfig(
+        vocab_size=len(WORDS), max_position_embeddings=16, pad_token_id=0, **(sizes | changes)
+    )
     return _write(folder, BertModel, config, _bert_tokenizer())
 
 
@@ -21,7 +38,9 @@ def write_llama(folder: Path, **changes: Any) -> Path:
     from transformers import LlamaConfig, LlamaModel
 
     sizes = {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2}
-    config = LlamaConfig(vocab_size=len(WORDS), intermediate_size=48, max_position_embeddings=64, **(sizes | changes))
+    config = LlamaConfig(
+        vocab_size=len(WORDS), intermediate_size=48, max_position_embeddings=64, **(sizes | changes)
+    )
     return _write(folder, LlamaModel, config, _word_tokenizer())
 
 
@@ -41,8 +60,15 @@ def _write(folder: Path, kind: Any, config: Any, tokenizer: Any) -> Path:
         model = kind(config)
     model.save_pretrained(folder)
     tokenizer.save(str(folder / "tokenizer.json"))
-    names = {"pad_token": "[PAD]", "unk_token": "[UNK]"}
-    (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "TokenizersBackend", **names}))
+    inputs = ["input_ids", "token_type_ids", "attention_mask"]
+    names = {
+        "pad_token": "[PAD]",
+        "unk_token": "[UNK]",
+        "model_input_names": inputs[:: 1 if kind.__name__ == "BertModel" else 2],
+    }
+    (folder / "tokenizer_config.json").write_text(
+        json.dumps({"tokenizer_class": "TokenizersBackend", **names})
+    )
     return folder
 
 
@@ -54,7 +80,9 @@ def _bert_tokenizer() -> Any:
     made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     made.decoder = decoders.WordPiece()
     made.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
     )
     made.add_special_tokens(["[PAD]", "[UNK]", "[CLS]", "[SEP]"])
     return made
@@ -66,3 +94,14 @@ def _word_tokenizer() -> Any:
     made = Tokenizer(models.WordLevel({word: i for i, word in enumerate(WORDS)}, unk_token="[UNK]"))
     made.pre_tokenizer = pre_tokenizers.Whitespace()
     return made
+
+
+def write_marian(folder: Path) -> Path:
+    """Write a Marian encoder–decoder of 2 + 2 layers × 2 heads; its decoder starts with [PAD]."""
+    from transformers import MarianConfig, MarianModel
+
+    sides = {f"{side}_{what}": n for side in ("encoder", "decoder") for what, n in
+             (("layers", 2), ("attention_heads", 2), ("ffn_dim", 40))}  # fmt: skip
+    config = MarianConfig(vocab_size=len(WORDS), d_model=24, max_position_embeddings=16, pad_token_id=0,
+                          decoder_start_token_id=0, eos_token_id=3, **sides)  # fmt: skip
+    return _write(folder, MarianModel, config, _word_tokenizer())

@@ -231,7 +231,8 @@ def _translated(name: str, options: LoadOptions) -> Iterator[None]:
         raise
     except OSError as error:
         raise _not_found(name, options, error) from error
-    except (ValueError, ImportError, KeyError, RuntimeError, AttributeError) as error:
+    except (ValueError, ImportError, KeyError, RuntimeError, AttributeError, AssertionError) as error:
+        # AssertionError: torch on a device that it was not built for
         raise _refused(name, options, error) from error
 
 

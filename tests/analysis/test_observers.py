@@ -38,7 +38,12 @@ def expected(layer: int) -> np.ndarray:
 def test_weights_of_a_selection_are_those_of_the_operation_with_true_names() -> None:
     kept = full("0,2", "3,1")
     emit([kept])
-    assert [(m.layer, m.head, m.kv_head) for m in kept.matrices()] == [(0, 3, 1), (0, 1, 0), (2, 3, 1), (2, 1, 0)]
+    assert [(m.layer, m.head, m.kv_head) for m in kept.matrices()] == [
+        (0, 3, 1),
+        (0, 1, 0),
+        (2, 3, 1),
+        (2, 1, 0),
+    ]
     np.testing.assert_array_equal(kept.matrices()[2].values, expected(2)[3])
     assert kept.matrices()[0].allowed is not None
     np.testing.assert_array_equal(kept.matrices()[0].allowed, np.tri(QUERIES, dtype=bool))
@@ -47,7 +52,10 @@ def test_weights_of_a_selection_are_those_of_the_operation_with_true_names() -> 
 @given(st.integers(1, 4000))
 @settings(max_examples=25, deadline=None)
 def test_the_size_of_blocks_changes_nothing(block_bytes: int) -> None:
-    small, whole = full("1", "0,2", rows=[5, 1, 6], keys=[0, 4]), full("1", "0,2", rows=[5, 1, 6], keys=[0, 4])
+    small, whole = (
+        full("1", "0,2", rows=[5, 1, 6], keys=[0, 4]),
+        full("1", "0,2", rows=[5, 1, 6], keys=[0, 4]),
+    )
     emit([small], block_bytes=block_bytes)
     emit([whole])
     for ours, theirs in zip(small.matrices(), whole.matrices(), strict=True):
@@ -68,13 +76,17 @@ def test_means_over_heads_and_layers_are_means() -> None:
     np.testing.assert_allclose(
         layers.matrices()[0].values, np.mean([expected(i)[2] for i in range(3)], 0), atol=1e-7
     )
-    np.testing.assert_allclose(both.matrices()[0].values, (expected(0).mean(0) + expected(1).mean(0)) / 2, atol=1e-7)
+    np.testing.assert_allclose(
+        both.matrices()[0].values, (expected(0).mean(0) + expected(1).mean(0)) / 2, atol=1e-7
+    )
     assert (both.matrices()[0].layer, both.matrices()[0].head) == ("mean", "mean")
 
 
 def test_an_answer_that_does_not_fit_in_memory_is_refused_with_the_arithmetic() -> None:
     kept = full(memory=lambda: 1000)
-    with pytest.raises(TooLargeError, match=r"12 maps of 7×7 weights need 2\.87 KiB; 1e\+03 B are free") as caught:
+    with pytest.raises(
+        TooLargeError, match=r"12 maps of 7×7 weights need 2\.87 KiB; 1e\+03 B are free"
+    ) as caught:
         emit([kept])
     assert caught.value.exit_code == 5
     assert "--layer" in str(caught.value.hint)

@@ -17,7 +17,12 @@ from attncli.sources.pretrained import PretrainedSource, from_inputs
 
 N = 11
 SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
-GROUPED = SMALL | {"num_key_value_heads": 2, "vocab_size": 50, "max_position_embeddings": 64, "pad_token_id": 0}
+GROUPED = SMALL | {
+    "num_key_value_heads": 2,
+    "vocab_size": 50,
+    "max_position_embeddings": 64,
+    "pad_token_id": 0,
+}
 FAMILIES: dict[str, dict[str, Any]] = {
     "bert": SMALL | {"vocab_size": 50},
     "roberta": SMALL | {"vocab_size": 50},
@@ -58,7 +63,9 @@ def ids(length: int, batch: int = 1) -> torch.Tensor:
     return torch.randint(4, 50, (batch, length), generator=torch.Generator().manual_seed(5))
 
 
-def source(model: Any, inputs: dict[str, torch.Tensor], lengths: dict[Kind, tuple[int, int]]) -> PretrainedSource:
+def source(
+    model: Any, inputs: dict[str, torch.Tensor], lengths: dict[Kind, tuple[int, int]]
+) -> PretrainedSource:
     loaded = Loaded("tiny", model, None, LoadOptions(), None)
     return PretrainedSource(loaded, from_inputs(loaded, inputs, lengths))
 
@@ -119,19 +126,27 @@ def test_the_observed_models_output_is_bit_for_bit_what_it_is_unobserved() -> No
 def test_the_attention_interface_is_left_as_it_was() -> None:
     from transformers import AttentionInterface
 
-    before = AttentionInterface.get_interface, AttentionInterface.__getitem__, "__getitem__" in vars(AttentionInterface)
+    before = (
+        AttentionInterface.get_interface,
+        AttentionInterface.__getitem__,
+        "__getitem__" in vars(AttentionInterface),
+    )
     model = tiny("bert", FAMILIES["bert"])
     made = source(model, {"input_ids": ids(N) + 1000}, {"encoder": (N, N)})
     with pytest.raises(CaptureError, match="bert does not run on this input"):
         captured(made, "encoder")
-    after = AttentionInterface.get_interface, AttentionInterface.__getitem__, "__getitem__" in vars(AttentionInterface)
+    after = (
+        AttentionInterface.get_interface,
+        AttentionInterface.__getitem__,
+        "__getitem__" in vars(AttentionInterface),
+    )
     assert after == before
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
 def test_padded_keys_get_nothing_on_either_side(side: str) -> None:
     model, mask = tiny("llama", FAMILIES["llama"]), torch.ones(1, N, dtype=torch.long)
-    mask[0, :3 if side == "left" else None] = 0
+    mask[0, : 3 if side == "left" else None] = 0
     if side == "right":
         mask[0] = 1
         mask[0, -3:] = 0
@@ -207,7 +222,9 @@ def test_a_half_precision_model_is_recomputed_in_float32_and_checked(dtype: torc
         ("annalog-marian", "CC(=O)Nc1ccc(O)cc1", "CC(=O)Nc1ccc(O)cc1"),
     ],
 )
-def test_real_models_equal_eager(model_folder: Callable[[str], Path], name: str, text: str, pair: str | None) -> None:
+def test_real_models_equal_eager(
+    model_folder: Callable[[str], Path], name: str, text: str, pair: str | None
+) -> None:
     from attncli.sources.pretrained import open_model
 
     made = open_model(str(model_folder(name)), text, pair)
@@ -216,7 +233,9 @@ def test_real_models_equal_eager(model_folder: Callable[[str], Path], name: str,
         kept, _ = captured(made, kind)
         reference = getattr(outputs, FIELDS[kind]) if pair else outputs.attentions
         for matrix in kept.matrices():
-            np.testing.assert_allclose(matrix.values, reference[matrix.layer][0, matrix.head].numpy(), atol=1e-5)
+            np.testing.assert_allclose(
+                matrix.values, reference[matrix.layer][0, matrix.head].numpy(), atol=1e-5
+            )
 
 
 @pytest.mark.models
@@ -231,7 +250,10 @@ def test_whisper_equals_eager_on_real_audio_features(model_folder: Callable[[str
     seconds = np.arange(16_000 * 2) / 16_000
     sweep = np.sin(2 * np.pi * (200 + 300 * seconds) * seconds) * np.hanning(len(seconds))
     features = AutoFeatureExtractor.from_pretrained(folder)(sweep, sampling_rate=16_000, return_tensors="pt")
-    inputs = {"input_features": features["input_features"], "decoder_input_ids": torch.tensor([[50257, 50362, 383]])}
+    inputs = {
+        "input_features": features["input_features"],
+        "decoder_input_ids": torch.tensor([[50257, 50362, 383]]),
+    }
     prepared = from_inputs(loaded, inputs, {"encoder": (1500, 1500), "decoder": (3, 3), "cross": (3, 1500)})
     made = PretrainedSource(loaded, prepared)
     rows, keys = made.axes(kind)

@@ -31,7 +31,9 @@ def operation(mask: torch.Tensor | None = None) -> AttentionOperation:
 def right_output(made: AttentionOperation) -> torch.Tensor:
     from torch.nn.functional import scaled_dot_product_attention
 
-    return scaled_dot_product_attention(made.query, made.key, made.value, attn_mask=made.mask, scale=made.scale)
+    return scaled_dot_product_attention(
+        made.query, made.key, made.value, attn_mask=made.mask, scale=made.scale
+    )
 
 
 def test_only_the_heads_and_rows_that_somebody_asked_for_are_made() -> None:
