@@ -106,7 +106,7 @@ def luminance(color: RGB) -> float:
 
     Reference: Web Content Accessibility Guidelines 2.2, "relative luminance".
     """
-    linear = [_linear(part / 255) for part in _fractions(color)]
+    linear = [_linear(part / 255) for part in color]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
@@ -116,7 +116,7 @@ def is_light(color: RGB) -> bool:
 
 
 def palette_color(number: int) -> RGB:
-    """Give the colour of a number of the 256-colour palette, 16 and above (those below are the user's own)."""
+    """Give a colour of the 256-colour palette, 16 and above (those below are the user's own)."""
     if number >= 232:
         level = 8 + 10 * (number - 232)
         return level, level, level
