@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _SETTINGS: dict[str, object] = {
     "svg.hashsalt": "attncli",
     # Text in an SVG stays text: it can be searched, copied and read aloud.
-    # Labels are anchored at the side that touches the picture, so another font on another machine moves nothing.
+    # Labels are anchored where they touch the picture, so another machine's font moves nothing.
     "svg.fonttype": "none",
     "pdf.fonttype": 42,
     "text.usetex": False,

@@ -36,6 +36,10 @@ _WANTED = (
 """Best first. DejaVu Sans comes with Matplotlib, so one is always there. Colour emoji cannot be loaded."""
 
 
+_CONTROL_PICTURES = {chr(0x2400 + code): code for code in range(0x20)} | {"␡": 0x7F}
+"""What `safe_label` writes for control characters; where no font has it, the control's own number is told."""
+
+
 @cache
 def families() -> tuple[str, ...]:
     """Give the wanted font families that are installed."""
@@ -64,9 +68,11 @@ def picture_label(text: str) -> str:
 
 def _number(character: str) -> str:
     """Write a character's number; a joiner or variation mark beside it says nothing by itself."""
+    if character in _CONTROL_PICTURES:
+        return f"⟨{_CONTROL_PICTURES[character]:04X}⟩"
     return "" if character in "\u200d\ufe0f" else f"U+{ord(character):04X}"
 
 
 def has_replaced(text: str) -> bool:
-    """Say whether `picture_label` had to write a number for a character of a text."""
-    return picture_label(text) != safe_label(text)
+    """Say whether `picture_label` had to write a ``U+`` number for a character of a text."""
+    return any(ord(part) not in _drawable() and _number(part).startswith("U+") for part in safe_label(text))

@@ -36,10 +36,10 @@ def draw_panels(grid: MatrixGrid, options: Options) -> Figure:
     y_axis = _axis(grid, options, "query", height)
     x_axis = _axis(grid, options, "key", width)
     page = Page(
-        left=y_axis.longest() + 0.48,
+        left=y_axis.longest() + 0.3,
         width=across * (width + _GAP) - _GAP,
         right=1.0,
-        below=x_axis.longest() + 0.48,
+        below=x_axis.longest() + 0.16,
         height=down * (height + _TITLE + _GAP) - _GAP,
         title=[picture_label(grid.header.title)] if grid.header.title else [],
         about=f"{len(grid.matrices)} {'masks' if grid.unit == 'mask' else 'heads'} · rows attend to columns",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from attncli.render import Options
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     import numpy as np
     from matplotlib.axes import Axes
+    from matplotlib.backends.backend_agg import RendererAgg
     from matplotlib.colors import Colormap
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
@@ -64,7 +66,7 @@ def draw_one(grid: MatrixGrid, options: Options) -> Figure:
     )
     x_axis = token_axis(token_labels(grid.key_tokens, options), [t.position for t in grid.key_tokens], cell)
     left = y_axis.longest() + 0.48
-    below = x_axis.longest() + 0.48
+    below = x_axis.longest() + 0.4
     title = [picture_label(grid.header.title)] if grid.header.title else []
     about = " · ".join(
         [*filter(None, [site_name(matrix)]), *(fact_texts(grid.facts[0]) if grid.facts else [])]
@@ -293,9 +295,13 @@ def token_axis(labels: Sequence[str], positions: Sequence[int], cell: float, sma
     places = tuple(range(0, len(labels), step))
     return Axis(
         places,
-        tuple(picture_label(f"{positions[place]} {_short(labels[place])}") for place in places),
+        tuple(picture_label(_placed(positions[place], _short(labels[place]))) for place in places),
         smallest + 0.5,
     )
+
+
+def _placed(position: int, label: str) -> str:
+    return label if label == str(position) else f"{position} {label}"
 
 
 def round_step(least: float, length: int) -> int:
@@ -341,13 +347,20 @@ def _name_axes(axes: Axes) -> None:
 
 def text_width(text: str, size: float) -> float:
     """Measure a text in inches, in the fonts of the current settings."""
-    from matplotlib.backends.backend_agg import RendererAgg
     from matplotlib.font_manager import FontProperties
 
     if not text:
         return 0.0
-    width, _, _ = RendererAgg(1, 1, 72).get_text_width_height_descent(text, FontProperties(size=size), False)
+    width, _, _ = _ruler().get_text_width_height_descent(text, FontProperties(size=size), False)
     return float(width) * _POINT
+
+
+@cache
+def _ruler() -> RendererAgg:
+    """Give a renderer that only measures, in points."""
+    from matplotlib.backends.backend_agg import RendererAgg
+
+    return RendererAgg(1, 1, 72)
 
 
 def break_lines(text: str, room: float, size: float) -> list[str]:
