@@ -53,8 +53,12 @@ class Pen:
 
     @property
     def halves(self) -> bool:
-        """Whether one character can show two cells, one above the other."""
-        return bool(self.paints) and self.options.unicode
+        """Whether one character can show two cells, one above the other.
+
+        Not where the lowest step is the black that a terminal's ground may be too: a blank would be both.
+        """
+        ground_like = self.unit == "weight" and self.options.color == "16" and self.options.colormap == "grey"
+        return bool(self.paints) and self.options.unicode and not ground_like
 
     @property
     def forbidden(self) -> str:

@@ -31,12 +31,13 @@ _RAMPS_256: Mapping[str, tuple[int, ...]] = {
 }
 
 _RAMPS_16: Mapping[str, tuple[int, ...]] = {
-    "viridis": (0, 4, 6, 10, 11),
-    "cividis": (0, 4, 7, 11),
-    "magma": (0, 5, 11, 15),
+    "viridis": (4, 6, 10, 11),
+    "cividis": (4, 7, 11),
+    "magma": (1, 11, 15),
     "grey": (0, 7, 15),
 }
-"""Few colours, in the one order of brightness that common palettes agree on."""
+"""Few colours, in the one order of brightness that common palettes agree on. Their exact values are the
+terminal's affair, so only clearly dark and clearly light ones are used."""
 
 _TRUECOLOR_STEPS = 64
 COLORMAPS = tuple(_STOPS)
@@ -116,7 +117,7 @@ def is_light(color: RGB) -> bool:
 
 
 def palette_color(number: int) -> RGB:
-    """Give the colour of a number of the 256-colour palette, 16 and above (those below are the user's own)."""
+    """Give a colour of the 256-colour palette, 16 and above (those below are the user's own)."""
     if number >= 232:
         level = 8 + 10 * (number - 232)
         return level, level, level
@@ -144,4 +145,4 @@ def _palette_paint(number: int) -> Paint:
 def _basic_paint(number: int) -> Paint:
     """Paint with one of the terminal's own 16 colours: black text on the light, bright white on the dark."""
     base = number + 30 if number < 8 else number + 82
-    return Paint(str(base + 10), str(base), "97" if number in (0, 1, 4, 5) else "30")
+    return Paint(str(base + 10), str(base), "97" if number in (0, 1, 4) else "30")

@@ -42,6 +42,12 @@ def _token_label(token: Token, options: Options) -> str:
     return label if options.unicode else ascii_label(label)
 
 
+def placed_label(token: Token, options: Options) -> str:
+    """Label a token with its position, once where they are the same: ``30 cat``."""
+    label = _token_label(token, options)
+    return label if label == str(token.position) else f"{token.position} {label}"
+
+
 def words(text: str, options: Options) -> str:
     """Make a title or a note fit to print; in ASCII, its separators become plain ones."""
     label = safe_label(text) if text else ""

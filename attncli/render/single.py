@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from attncli.labels import cells, fit, pad
 from attncli.render.canvas import Line, upright, wrap
 from attncli.render.cells import FORBIDDEN_CODE, UNDEFINED_CODE, Pen
-from attncli.render.grids import site_name, token_labels, words
+from attncli.render.grids import placed_label, site_name, token_labels, words
 from attncli.render.pooling import cell_values, pool_max
 from attncli.view import MatrixGrid
 
@@ -109,25 +109,23 @@ def _with_labels(grid: MatrixGrid, pen: Pen, rows: list[Line], gutter: int) -> l
 
 
 def _tick_gutter(grid: MatrixGrid, pen: Pen, width: int) -> int:
-    labels = token_labels(grid.query_tokens, pen.options)
-    longest = max(map(cells, labels)) + len(str(grid.query_tokens[-1].position)) + 1
+    longest = max(cells(placed_label(token, pen.options)) for token in grid.query_tokens)
     return min(longest, max(6, min(16, width // 5)))
 
 
 def _tick(grid: MatrixGrid, pen: Pen, row: int, gutter: int) -> str:
-    digits = len(str(grid.query_tokens[-1].position))
-    label = token_labels(grid.query_tokens[row : row + 1], pen.options)[0]
-    return fit(f"{grid.query_tokens[row].position:>{digits}} {label}", gutter, cut_mark(pen))
+    token, last = grid.query_tokens[row], grid.query_tokens[-1]
+    indent = " " * (len(str(last.position)) - len(str(token.position)))
+    return fit(indent + placed_label(token, pen.options), gutter, cut_mark(pen))
 
 
 def _column_ticks(grid: MatrixGrid, pen: Pen, columns: range, gutter: int, room: int) -> Line:
     """Mark each tenth column with its position and label."""
     line = " " * (gutter + 1)
     for index in range(0, len(columns), _TICK_GAP):
-        token = grid.key_tokens[columns[index] : columns[index] + 1]
         space = min(_TICK_GAP, room - index)
-        text = (
-            f"{'╷' if pen.options.unicode else '|'}{token[0].position} {token_labels(token, pen.options)[0]}"
+        text = ("╷" if pen.options.unicode else "|") + placed_label(
+            grid.key_tokens[columns[index]], pen.options
         )
         line += pad(fit(text, space - 1, cut_mark(pen)), space)
     return [(line, "")]

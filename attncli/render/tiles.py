@@ -10,6 +10,7 @@ from attncli.labels import cells, fit, pad
 from attncli.render.canvas import Line, blank, wrap
 from attncli.render.cells import Pen
 from attncli.render.grids import token_labels, words
+from attncli.render.layout import by_layer_and_head
 from attncli.render.pooling import cell_values, even_cuts, pool_max
 from attncli.render.single import Drawing, cut_mark, marks_in
 from attncli.view import Matrix, MatrixGrid
@@ -73,12 +74,11 @@ def draw_tiles(grid: MatrixGrid, pen: Pen) -> Drawing:
 
 def _plan(matrices: Sequence[Matrix], members: list[int], keys: int, width: int) -> list[Shelf]:
     """Decide what stands where: layers by heads, or one after another where most places would be empty."""
+    if by_layer_and_head(matrices, members) is None:
+        return _flow(matrices, members, keys, width)
     layers = list(dict.fromkeys(matrices[index].layer for index in members))
     heads = list(dict.fromkeys(matrices[index].head for index in members))
     places = {(matrices[index].layer, matrices[index].head): index for index in members}
-    crowded = len(places) == len(members) and 2 * len(members) > len(layers) * len(heads)
-    if len(heads) == 1 or not crowded:
-        return _flow(matrices, members, keys, width)
     shelves = []
     for band in _bands(len(heads), min(_SMALLEST, keys), width - 4):
         names = [_head_name(heads[column]) for column in band]

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from samples import ANIMAL, HOSTILE, grid, mask, table
+from render_samples import ANIMAL, HOSTILE, grid, mask, table
 
 from attncli import registry
 from attncli.render import Options

@@ -1,0 +1,85 @@
+"""Many matrices as one picture: panels by layer and head, all on one scale."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from attncli.render import Options
+from attncli.render.figure import note_texts
+from attncli.render.fonts import picture_label
+from attncli.render.grids import token_labels
+from attncli.render.layout import Place, arrange
+from attncli.render.plot import INK, SMALL, Axis, Page, paint_matrix, set_ticks, text_width, token_axis
+from attncli.view import MatrixGrid
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_TOKEN = 0.105
+_SMALLEST, _LARGEST = 0.9, 2.6
+_GAP = 0.1
+_TITLE = 0.19
+_WIDEST = 30.0
+_MOST_ACROSS = 16
+
+
+def draw_panels(grid: MatrixGrid, options: Options) -> Figure:
+    """Draw each matrix of a grid as a panel with its name; labels stand at the left and at the bottom."""
+    places = arrange(grid.matrices, _MOST_ACROSS)
+    across = 1 + max(place.column for place in places)
+    down = 1 + max(place.row for place in places)
+    queries, keys = len(grid.query_tokens), len(grid.key_tokens)
+    width = _side(keys, across)
+    height = max(0.3, min(_LARGEST * 1.5, width * queries / max(keys, 1)))
+    y_axis = _axis(grid, options, "query", height)
+    x_axis = _axis(grid, options, "key", width)
+    page = Page(
+        left=y_axis.longest() + 0.3,
+        width=across * (width + _GAP) - _GAP,
+        right=1.0,
+        below=x_axis.longest() + 0.16,
+        height=down * (height + _TITLE + _GAP) - _GAP,
+        title=[picture_label(grid.header.title)] if grid.header.title else [],
+        about=f"{len(grid.matrices)} {'masks' if grid.unit == 'mask' else 'heads'} · rows attend to columns",
+        notes=note_texts(grid),
+    )
+    figure = page.figure()
+    lowest = _lowest(places)
+    for place in places:
+        top = place.row * (height + _TITLE + _GAP) + _TITLE
+        axes = page.axes(figure, place.column * (width + _GAP), top, width, height)
+        paint_matrix(axes, grid.matrices[place.index], grid.unit, options, hatched=True)
+        _name(axes, place.name, width)
+        if place.column == 0:
+            set_ticks(axes, y_axis, "y")
+        if lowest[place.column] == place.row:
+            set_ticks(axes, x_axis, "x")
+    page.color_bar(figure, options, grid.unit)
+    return figure
+
+
+def _side(tokens: int, across: int) -> float:
+    """Give a panel's width in inches: room for each label, within what a page can hold."""
+    return max(_SMALLEST, min(_LARGEST, tokens * _TOKEN, _WIDEST / across - _GAP))
+
+
+def _axis(grid: MatrixGrid, options: Options, which: str, length: float) -> Axis:
+    tokens = grid.query_tokens if which == "query" else grid.key_tokens
+    positions = [token.position for token in tokens]
+    return token_axis(token_labels(tokens, options), positions, length / max(len(tokens), 1), 5.5)
+
+
+def _lowest(places: Sequence[Place]) -> dict[int, int]:
+    lowest: dict[int, int] = {}
+    for place in places:
+        lowest[place.column] = max(place.row, lowest.get(place.column, 0))
+    return lowest
+
+
+def _name(axes: Axes, name: str, width: float) -> None:
+    size = min(SMALL, SMALL * width / max(text_width(name, SMALL), 0.01))
+    axes.set_title(
+        picture_label(name) if name else "", size=size, color=INK, pad=2.5, loc="left", parse_math=False
+    )

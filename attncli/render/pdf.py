@@ -1,0 +1,20 @@
+"""PDF pictures, drawn by Matplotlib."""
+
+from __future__ import annotations
+
+from attncli.registry import Entry
+from attncli.render import Options
+from attncli.view import View
+
+ENTRY = Entry(
+    name="pdf",
+    summary="PDF picture",
+    attributes={"suffixes": (".pdf",), "views": ("MatrixGrid",), "binary": True},
+)
+
+
+def render(view: View, options: Options) -> bytes:
+    """Draw a grid as a PDF file, the same bytes each time."""
+    from attncli.render.figure import save
+
+    return save(view, options, "pdf")

@@ -1,0 +1,20 @@
+"""PNG pictures, drawn by Matplotlib."""
+
+from __future__ import annotations
+
+from attncli.registry import Entry
+from attncli.render import Options
+from attncli.view import View
+
+ENTRY = Entry(
+    name="png",
+    summary="PNG picture",
+    attributes={"suffixes": (".png",), "views": ("MatrixGrid",), "binary": True},
+)
+
+
+def render(view: View, options: Options) -> bytes:
+    """Draw a grid as a PNG file, the same bytes each time."""
+    from attncli.render.figure import save
+
+    return save(view, options, "png")

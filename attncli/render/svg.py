@@ -1,0 +1,20 @@
+"""SVG pictures, drawn by Matplotlib."""
+
+from __future__ import annotations
+
+from attncli.registry import Entry
+from attncli.render import Options
+from attncli.view import View
+
+ENTRY = Entry(
+    name="svg",
+    summary="SVG picture, its labels as text",
+    attributes={"suffixes": (".svg",), "views": ("MatrixGrid",), "binary": False},
+)
+
+
+def render(view: View, options: Options) -> bytes:
+    """Draw a grid as a SVG file, the same bytes each time."""
+    from attncli.render.figure import save
+
+    return save(view, options, "svg")
