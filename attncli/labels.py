@@ -1,1 +1,157 @@
-"""One gate that every text from outside passes before it reaches a screen or a picture."""
+"""One gate that every text from outside passes before it reaches a screen or a picture.
+
+Tokens, model ids, file names and messages of other libraries may hold anything: escape sequences, a
+right-to-left override, a lone surrogate. `safe_label` makes each such character visible and harmless. What it
+returns holds no control, format, private or unassigned character, so it can be printed, measured and drawn.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable
+from functools import lru_cache
+
+CONTINUATION = "‿"
+"""Stands in front of a piece that continues a word: ``‿ed`` for WordPiece's ``##ed``."""
+
+_ZWJ = "\u200d"
+_EMOJI_VARIATION = "\ufe0f"
+_SKIN_TONES = range(0x1F3FB, 0x1F400)
+_NAMED = {"\n": "⏎", "\t": "⇥", "\r": "␍", "\x7f": "␡"}
+_HIDDEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
+_MARKS = ("Mn", "Mc", "Me")
+_ASCII = str.maketrans({"·": "_", "⏎": "\\n", "⇥": "\\t", "␍": "\\r", CONTINUATION: "##", "⟨": "<", "⟩": ">"})
+
+
+@lru_cache(maxsize=65536)
+def safe_label(text: str) -> str:
+    r"""Make a text fit to show: nothing invisible, nothing that could steer a terminal.
+
+    Edge spaces become ``·``, newlines ``⏎``, other controls their pictures, and what has no picture
+    (C1, surrogates, bidirectional and format characters, private and unassigned ones) its number. A text that
+    is safe already comes back as it is.
+
+    >>> safe_label(" the"), safe_label("\n"), safe_label("\x1b[2J"), safe_label("")
+    ('·the', '⏎', '␛[2J', '∅')
+    >>> safe_label("abc\u202egnp")
+    'abc⟨202E⟩gnp'
+    """
+    if not text:
+        return "∅"
+    shown = "".join(_visible(text, index) for index in range(len(text)))
+    shown = _mark_edges(shown)
+    return "◌" + shown if unicodedata.category(shown[0]) in _MARKS else shown
+
+
+def _visible(text: str, index: int) -> str:
+    character = text[index]
+    if character in _NAMED:
+        return _NAMED[character]
+    if character < " ":
+        return chr(0x2400 + ord(character))
+    if unicodedata.category(character) not in _HIDDEN or _joins_emoji(text, index):
+        return character
+    return f"⟨{ord(character):04X}⟩"
+
+
+def _joins_emoji(text: str, index: int) -> bool:
+    """Say whether a zero-width joiner binds two pictures into one."""
+    if text[index] != _ZWJ or not 0 < index < len(text) - 1:
+        return False
+    before, after = text[index - 1], text[index + 1]
+    pictorial = before == _EMOJI_VARIATION or unicodedata.category(before) in ("So", "Sk")
+    return pictorial and unicodedata.category(after) == "So"
+
+
+def _mark_edges(text: str) -> str:
+    """Show the blanks at both ends: a space as a dot, a rarer blank (no-break, ideographic) by its number."""
+    middle = text.strip()
+    if middle == text:
+        return text
+    start = len(text) - len(text.lstrip())
+    return _mark_blanks(text[:start]) + middle + _mark_blanks(text[start + len(middle) :])
+
+
+def _mark_blanks(blanks: str) -> str:
+    return "".join("·" if blank == " " else f"⟨{ord(blank):04X}⟩" for blank in blanks)
+
+
+def ascii_label(label: str) -> str:
+    r"""Write a safe label in ASCII, for terminals without UTF-8.
+
+    >>> ascii_label("·the"), ascii_label("⏎"), ascii_label("‿ed"), ascii_label("né")
+    ('_the', '\\n', '##ed', 'n\\xe9')
+    """
+    return label.translate(_ASCII).encode("ascii", "backslashreplace").decode("ascii")
+
+
+def cells(label: str) -> int:
+    """Count the terminal cells that a label takes: two for a wide character, none for a combining mark."""
+    if label.isascii():
+        return len(label)
+    return _cell_len()(label)
+
+
+@lru_cache(maxsize=1)
+def _cell_len() -> Callable[[str], int]:
+    from rich.cells import cell_len
+
+    return cell_len
+
+
+def fit(label: str, width: int, mark: str = "…") -> str:
+    """Cut a label to at most `width` cells and mark the cut; an accent stays on its letter.
+
+    >>> fit("transformer", 6), fit("交通信号", 5), fit("short", 6)
+    ('trans…', '交通…', 'short')
+    """
+    if cells(label) <= width:
+        return label
+    room = width - cells(mark)
+    if room < 0:
+        return ""
+    kept = ""
+    for grapheme in graphemes(label):
+        room -= cells(grapheme)
+        if room < 0:
+            break
+        kept += grapheme
+    return kept + mark
+
+
+def pad(label: str, width: int, align: str = "left") -> str:
+    """Fill a label with spaces up to `width` cells.
+
+    >>> pad("ab", 4, "right"), pad("交", 4, "centre")
+    ('  ab', ' 交 ')
+    """
+    missing = max(0, width - cells(label))
+    before = {"left": 0, "centre": missing // 2, "right": missing}[align]
+    return " " * before + label + " " * (missing - before)
+
+
+def graphemes(label: str) -> list[str]:
+    r"""Split a safe label into what people see as one character: a letter with its accents, an emoji, a flag.
+
+    >>> [len(part) for part in graphemes("e\u0301a")]
+    [2, 1]
+    """
+    parts: list[str] = []
+    for character in label:
+        if parts and _extends(parts[-1], character):
+            parts[-1] += character
+        else:
+            parts.append(character)
+    return parts
+
+
+def _extends(before: str, character: str) -> bool:
+    if character == _ZWJ or before.endswith(_ZWJ) or ord(character) in _SKIN_TONES:
+        return True
+    if unicodedata.category(character) in _MARKS:
+        return True
+    return _is_regional(character) and len(before) == 1 and _is_regional(before)
+
+
+def _is_regional(character: str) -> bool:
+    return "\U0001f1e6" <= character <= "\U0001f1ff"

@@ -174,7 +174,7 @@ def _evaluate(node: ast.expr) -> object:
     if isinstance(node, ast.Call):
         constructor = {"Entry": Entry, "Parameter": Parameter}[ast.unparse(node.func)]
         named = {keyword.arg: _evaluate(keyword.value) for keyword in node.keywords if keyword.arg}
-        return constructor(*(_evaluate(argument) for argument in node.args), **named)  # type: ignore[arg-type]
+        return constructor(*(_evaluate(argument) for argument in node.args), **named)
     if isinstance(node, ast.Tuple):
         return tuple(_evaluate(element) for element in node.elts)
     return ast.literal_eval(node)

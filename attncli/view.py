@@ -61,7 +61,9 @@ class Matrix:
         >>> Matrix(np.zeros((1, 1), np.float32), kind="encoder", layer=4, head="mean").name
         'L4 mean'
         """
-        layer = "" if self.layer is None else ("mean of layers " if self.layer == "mean" else f"L{self.layer}")
+        layer = (
+            "" if self.layer is None else ("mean of layers " if self.layer == "mean" else f"L{self.layer}")
+        )
         if self.head is None:
             return layer.strip()
         return f"{layer} mean".strip() if self.head == "mean" else f"{layer}H{self.head}"

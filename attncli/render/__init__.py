@@ -27,7 +27,7 @@ class Options:
         width: Cells that a line may have; None for no limit (a piped table).
         color: What the terminal can show; ``none`` means that no escape byte may come out.
         unicode: Whether blocks and arrows may be used; otherwise ASCII only.
-        terminal: Whether a person reads this on a terminal: aligned tables there, tab-separated values in a pipe.
+        terminal: Whether a person reads this on a terminal: aligned tables there, tabs in a pipe.
         colormap: ``viridis``, ``cividis``, ``magma`` or ``grey``.
         raw_tokens: Show the vocabulary's own forms (Ġthe, ##ed) instead of decoded text.
         csv_safe: Prefix cells that a spreadsheet would take for a formula.

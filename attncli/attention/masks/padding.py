@@ -1,0 +1,44 @@
+"""Padding mask: no position attends to padding."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Bool
+from torch import Tensor
+
+from attncli.attention.masks.causal import create_causal_mask
+from attncli.registry import Entry, Parameter
+
+ENTRY = Entry(
+    name="padding",
+    summary="every position attends to all but the padding that fills up a batch",
+    reference="Vaswani et al. 2017, §3.2.3, arXiv 1706.03762",
+    parameters=(
+        Parameter("pad", 2, "number of padded key positions", minimum=0),
+        Parameter("side", "right", "which end of the keys is padded", choices=("left", "right")),
+        Parameter("causal", False, "hide the future as well"),
+    ),
+)
+
+
+def mask(
+    query_len: int, key_len: int, *, pad: int = 2, side: str = "right", causal: bool = False
+) -> Bool[Tensor, "query key"]:
+    """Hide the last (or first) ``pad`` keys from every query.
+
+    Padding masks keys. The rows of padded queries stay as they are: their output is never used. With left padding and
+    causality the first rows have no key at all.
+
+    Raises:
+        ValueError: There is more padding than there are keys.
+
+    >>> mask(2, 4, pad=1).int()
+    tensor([[1, 1, 1, 0],
+            [1, 1, 1, 0]], dtype=torch.int32)
+    """
+    if pad > key_len:
+        raise ValueError(f"pad={pad} is more than the {key_len} keys there are")
+    key = torch.arange(key_len)
+    real = key < key_len - pad if side == "right" else key >= pad
+    allowed = real.expand(query_len, key_len).clone()
+    return allowed & create_causal_mask(query_len, key_len) if causal else allowed

@@ -1,0 +1,194 @@
+"""Attention as modules: with projections, many heads, grouped key/value heads, cross-attention."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from attncli.attention.core import repeat_kv, scaled_dot_product_attention
+from attncli.attention.masks.causal import create_causal_mask
+from attncli.attention.operation import AttentionOperation
+
+Observe = Callable[[AttentionOperation, Tensor], None]
+
+
+class AttentionProjections(nn.Module):
+    """Project an input to query, key and value: ``Q = X·W_Q``, ``K = X·W_K``, ``V = X·W_V``.
+
+    Args:
+        d_model: Size of the input vectors.
+        d_k: Size of query and key vectors; `d_model` where None.
+        d_v: Size of value vectors; `d_k` where None.
+        bias: Whether the projections add a bias.
+
+    Raises:
+        ValueError: A size is not positive.
+    """
+
+    def __init__(
+        self, d_model: int, d_k: int | None = None, d_v: int | None = None, *, bias: bool = False
+    ) -> None:
+        super().__init__()
+        d_k = d_model if d_k is None else d_k
+        d_v = d_k if d_v is None else d_v
+        if min(d_model, d_k, d_v) < 1:
+            raise ValueError(f"sizes must be positive, got d_model {d_model}, d_k {d_k}, d_v {d_v}")
+        self.query = nn.Linear(d_model, d_k, bias=bias)
+        self.key = nn.Linear(d_model, d_k, bias=bias)
+        self.value = nn.Linear(d_model, d_v, bias=bias)
+
+    def forward(
+        self,
+        x: Float[Tensor, "*batch query d_model"],
+        memory: Float[Tensor, "*batch key d_model"] | None = None,
+    ) -> tuple[
+        Float[Tensor, "*batch query d_k"], Float[Tensor, "*batch key d_k"], Float[Tensor, "*batch key d_v"]
+    ]:
+        """Project.
+
+        Args:
+            x: Gives the queries, and keys and values as well where there is no memory.
+            memory: Gives keys and values in cross-attention.
+
+        Returns:
+            ``(Q, K, V)``.
+        """
+        source = x if memory is None else memory
+        return self.query(x), self.key(source), self.value(source)
+
+
+class Attention(nn.Module):
+    """Attention with a single head: project, attend, project back.
+
+    Args:
+        d_model: Size of input and output vectors.
+        d_k: Size of query and key vectors; `d_model` where None.
+        d_v: Size of value vectors; `d_k` where None.
+        causal: Whether a position is kept from seeing later ones.
+        output_projection: Whether the result is projected back to `d_model`; otherwise vectors have size `d_v`.
+        bias: Whether the projections add a bias.
+
+    Reference:
+        Vaswani et al. 2017, §3.2.1, arXiv 1706.03762.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        d_k: int | None = None,
+        d_v: int | None = None,
+        *,
+        causal: bool = False,
+        output_projection: bool = True,
+        bias: bool = False,
+    ) -> None:
+        super().__init__()
+        self.projections = AttentionProjections(d_model, d_k, d_v, bias=bias)
+        self.causal = causal
+        size = self.projections.value.out_features
+        self.output: nn.Module = nn.Linear(size, d_model, bias=bias) if output_projection else nn.Identity()
+
+    def forward(
+        self,
+        x: Float[Tensor, "*batch query d_model"],
+        memory: Float[Tensor, "*batch key d_model"] | None = None,
+        mask: Bool[Tensor, "..."] | None = None,
+    ) -> tuple[Float[Tensor, "*batch query out"], Float[Tensor, "*batch query key"]]:
+        """Attend from `x` to itself, or to `memory`.
+
+        Args:
+            mask: True = may attend; applied in addition to causality.
+
+        Returns:
+            ``(output, weights)``. A row without any allowed key has weights of zero.
+        """
+        Q, K, V = self.projections(x, memory)
+        if self.causal:
+            causal = create_causal_mask(Q.shape[-2], K.shape[-2], device=Q.device)
+            mask = causal if mask is None else mask & causal
+        output, weights = scaled_dot_product_attention(Q, K, V, mask)
+        return self.output(output), weights
+
+
+class MultiHeadAttention(nn.Module):
+    """Attention with several heads side by side, each in its own part of the vector.
+
+    ``head_a = Attention(X·W_Q^a, X·W_K^b, X·W_V^b)`` with ``b = a // (heads // kv_heads)``;
+    ``output = concat(heads) · W_O``.
+
+    Args:
+        d_model: Size of input and output vectors.
+        heads: Number of query heads; divides `d_model`.
+        kv_heads: Number of key/value heads; divides `heads`. As many as `heads` where None (multi-head); fewer is
+            grouped-query, one is multi-query attention.
+        causal: Whether a position is kept from seeing later ones.
+        bias: Whether the projections add a bias.
+
+    Raises:
+        ValueError: The sizes do not divide.
+
+    Reference:
+        Vaswani et al. 2017, §3.2.2, arXiv 1706.03762; Shazeer 2019 (multi-query), arXiv 1911.02150;
+        Ainslie et al. 2023 (grouped-query), arXiv 2305.13245.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        heads: int,
+        *,
+        kv_heads: int | None = None,
+        causal: bool = False,
+        bias: bool = False,
+    ) -> None:
+        super().__init__()
+        kv_heads = heads if kv_heads is None else kv_heads
+        if heads < 1 or d_model % heads:
+            raise ValueError(f"heads must divide d_model, got {heads} heads for d_model {d_model}")
+        if kv_heads < 1 or heads % kv_heads:
+            raise ValueError(f"kv_heads must divide heads, got {kv_heads} kv_heads for {heads} heads")
+        self.heads, self.kv_heads, self.head_dim, self.causal = heads, kv_heads, d_model // heads, causal
+        self.query = nn.Linear(d_model, d_model, bias=bias)
+        self.key = nn.Linear(d_model, kv_heads * self.head_dim, bias=bias)
+        self.value = nn.Linear(d_model, kv_heads * self.head_dim, bias=bias)
+        self.output = nn.Linear(d_model, d_model, bias=bias)
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch query d_model"],
+        memory: Float[Tensor, "batch key d_model"] | None = None,
+        mask: Bool[Tensor, "..."] | None = None,
+        *,
+        observe: Observe | None = None,
+    ) -> tuple[Float[Tensor, "batch query d_model"], Float[Tensor, "batch heads query key"]]:
+        """Attend from `x` to itself, or to `memory`.
+
+        Args:
+            mask: True = may attend; broadcast to ``(batch, heads, query, key)``; applied in addition to causality.
+            observe: Called with the operation and its output ``(batch, heads, query, head_dim)``.
+
+        Returns:
+            ``(output, weights)``.
+        """
+        source = x if memory is None else memory
+        Q = self._split(self.query(x), self.heads)  # (batch, heads, query, head_dim)
+        K = self._split(self.key(source), self.kv_heads)  # (batch, kv_heads, key, head_dim)
+        V = self._split(self.value(source), self.kv_heads)
+        if self.causal:
+            causal = create_causal_mask(Q.shape[-2], K.shape[-2], device=Q.device)
+            mask = causal if mask is None else mask & causal
+        output, weights = scaled_dot_product_attention(
+            Q, repeat_kv(K, self.heads), repeat_kv(V, self.heads), mask
+        )
+        if observe is not None:
+            observe(self._operation(Q, K, V, mask), output)
+        return self.output(output.transpose(1, 2).flatten(2)), weights  # (batch, query, d_model)
+
+    def _split(self, x: Tensor, heads: int) -> Tensor:
+        return x.reshape(*x.shape[:-1], heads, self.head_dim).transpose(1, 2)
+
+    def _operation(self, Q: Tensor, K: Tensor, V: Tensor, mask: Tensor | None) -> AttentionOperation:
+        four = None if mask is None else mask[(None,) * (4 - mask.dim())]
+        return AttentionOperation(query=Q, key=K, value=V, scale=self.head_dim**-0.5, mask=four)

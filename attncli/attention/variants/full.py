@@ -1,0 +1,70 @@
+"""Full attention: every query attends to every key that the mask allows. The measure of all other variants."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from attncli.attention.core import attention_scores, attention_weights, repeat_kv, without_unreachable
+from attncli.attention.masks.causal import create_causal_mask
+from attncli.registry import Entry
+
+ENTRY = Entry(
+    name="full",
+    summary="softmax(QKᵀ/√d)·V over all keys: O(n²·d) time, O(n²) memory",
+    reference="Vaswani et al. 2017, §3.2.1, arXiv 1706.03762",
+    attributes={"exact": True, "causal": True, "cross": True, "signed": False},
+)
+
+
+def attend(
+    query: Float[Tensor, "batch heads query head_dim"],
+    key: Float[Tensor, "batch kv_heads key head_dim"],
+    value: Float[Tensor, "batch kv_heads key value_dim"],
+    *,
+    causal: bool = False,
+    key_mask: Bool[Tensor, "batch key"] | None = None,
+) -> Float[Tensor, "batch heads query value_dim"]:
+    """Give the output of full attention, all weights in memory at once. See `Variant.attend`."""
+    value = repeat_kv(value, query.shape[1])
+    if key_mask is not None:
+        value = without_unreachable(value, key_mask[:, None, None])
+    return weights(query, key, causal=causal, key_mask=key_mask) @ value
+
+
+def weights(
+    query: Float[Tensor, "batch heads query head_dim"],
+    key: Float[Tensor, "batch kv_heads key head_dim"],
+    *,
+    causal: bool = False,
+    key_mask: Bool[Tensor, "batch key"] | None = None,
+) -> Float[Tensor, "batch heads query key"]:
+    """Give the weights of full attention. See `Variant.weights`."""
+    allowed = None if key_mask is None else key_mask[:, None, None]
+    if causal:
+        triangle = create_causal_mask(query.shape[2], key.shape[2], device=query.device)
+        allowed = triangle if allowed is None else allowed & triangle
+    return attention_weights(attention_scores(query, repeat_kv(key, query.shape[1])), allowed)
+
+
+def mask(query_len: int, key_len: int, *, causal: bool = False) -> Bool[Tensor, "query key"]:
+    """Allow everything, or everything that is not in the future."""
+    if causal:
+        return create_causal_mask(query_len, key_len)
+    return torch.ones(query_len, key_len, dtype=torch.bool)
+
+
+def flops(
+    *, batch: int, heads: int, query_len: int, key_len: int, head_dim: int, value_dim: int, causal: bool
+) -> int:
+    """Count QKᵀ and weights·V over all pairs: the plain form computes the future too, and throws it away."""
+    return 2 * batch * heads * query_len * key_len * (head_dim + value_dim)
+
+
+def extra_bytes(
+    *, batch: int, heads: int, query_len: int, key_len: int, head_dim: int, value_dim: int, causal: bool
+) -> int:
+    """Predict two live score matrices (and a third while masking), and the output."""
+    scores = 4 * batch * heads * query_len * key_len
+    return scores * (3 if causal else 2) + 4 * batch * heads * query_len * value_dim

@@ -1,0 +1,41 @@
+"""How much memory there is, and how to say it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+
+def available_bytes(read: Callable[[str], str] = lambda path: Path(path).read_text("ascii")) -> int | None:
+    """Give the memory that can still be taken: the system's, or the control group's if that is less.
+
+    Args:
+        read: Reads a file of the system; given in tests.
+
+    Returns:
+        Bytes, or None where the system does not say.
+    """
+    limits = []
+    try:
+        lines = read("/proc/meminfo").splitlines()
+        limits.append(next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")))
+    except (OSError, ValueError, StopIteration):
+        pass
+    try:
+        limits.append(int(read("/sys/fs/cgroup/memory.max")) - int(read("/sys/fs/cgroup/memory.current")))
+    except (OSError, ValueError):
+        pass  # no control group, or one without a limit ("max")
+    return min(limits) if limits else None
+
+
+def human_bytes(count: float) -> str:
+    """Say a number of bytes as people do.
+
+    >>> human_bytes(512), human_bytes(34 * 2**30), human_bytes(1.5 * 2**20)
+    ('512 B', '34 GiB', '1.5 MiB')
+    """
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(count) < 1024:
+            return f"{count:.3g} {unit}"
+        count /= 1024
+    return f"{count:.3g} TiB"

@@ -1,0 +1,26 @@
+"""CSV after RFC 4180, in the long form."""
+
+from __future__ import annotations
+
+from attncli.registry import Entry
+from attncli.render import Options
+from attncli.render.long_form import separated
+from attncli.view import View
+
+ENTRY = Entry(
+    name="csv",
+    summary="Comma-separated values, one line for each weight",
+    reference="RFC 4180",
+    attributes={"suffixes": (".csv",), "views": ("MatrixGrid", "Table"), "binary": False},
+)
+
+_SPECIAL = frozenset(',"\r\n')
+
+
+def render(view: View, options: Options) -> bytes:
+    """Write a view as CSV with a heading line; tokens are raw text."""
+    return separated(view, options, ",", "\r\n", _quote)
+
+
+def _quote(text: str) -> str:
+    return text if _SPECIAL.isdisjoint(text) else '"' + text.replace('"', '""') + '"'

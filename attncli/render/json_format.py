@@ -1,0 +1,161 @@
+"""JSON: everything, for scripts. Its keys are documented and only ever added to."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from attncli.record import Token
+from attncli.registry import Entry
+from attncli.render import Options
+from attncli.render.grids import float_texts, strongest_keys
+from attncli.view import SCHEMA, Header, Matrix, MatrixGrid, Table, View
+
+if TYPE_CHECKING:
+    import numpy as np
+
+ENTRY = Entry(
+    name="json",
+    summary="One JSON document with everything: tokens, weights, source, provenance",
+    attributes={"suffixes": (".json",), "views": ("MatrixGrid", "Table"), "binary": False},
+)
+
+
+def render(view: View, options: Options) -> bytes:
+    """Write a view as one JSON document in ASCII, undefined numbers as null."""
+    parts = [f"{_text(key)}: {_spread(value)}" for key, value in document(view).items()]
+    return ("{\n" + ",\n".join(parts) + "\n}\n").encode("ascii")
+
+
+def document(view: View, *, weights: bool = True) -> dict[str, Any]:
+    """Give what the JSON document holds, numbers still as arrays.
+
+    Args:
+        weights: Whether the numbers themselves are in it; without them it describes a file that has them.
+    """
+    if isinstance(view, Table):
+        return _table_document(view)
+    return {
+        **_head(view.header),
+        "title": view.header.title,
+        "unit": view.unit,
+        "source": asdict(view.header.source) if view.header.source else None,
+        "query_tokens": [_token(token) for token in view.query_tokens],
+        "key_tokens": [_token(token) for token in view.key_tokens],
+        "attention": [_attention(view, index, weights) for index in range(len(view.matrices))],
+        **_tail(view.header),
+    }
+
+
+def plain(value: object) -> Any:
+    """Turn a table's value into what JSON has; an undefined number becomes None, NumPy's numbers plain ones."""
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): plain(part) for key, part in value.items()}
+    if isinstance(value, Sequence):
+        return [plain(part) for part in value]
+    if getattr(value, "dtype", None) == "float32" and not getattr(value, "shape", ()):
+        return plain(float(str(value)))  # the short decimal, not its float64 expansion
+    if hasattr(value, "tolist"):
+        return plain(value.tolist())
+    return str(value)
+
+
+def _head(header: Header) -> dict[str, Any]:
+    return {"schema": SCHEMA, "command": header.command}
+
+
+def _tail(header: Header) -> dict[str, Any]:
+    return {"notes": list(header.notes), "provenance": asdict(header.provenance)}
+
+
+def _table_document(table: Table) -> dict[str, Any]:
+    names = [column.name for column in table.columns]
+    source = {"source": asdict(table.header.source)} if table.header.source else {}
+    rows = [{name: plain(value) for name, value in zip(names, row, strict=True)} for row in table.rows]
+    extra = {key: plain(value) for key, value in table.extra.items()}
+    return {**_head(table.header), **source, table.rows_name: rows, **extra, **_tail(table.header)}
+
+
+def _token(token: Token) -> dict[str, Any]:
+    fields = asdict(token)
+    del fields["piece"]
+    if token.bytes is None:
+        del fields["bytes"]
+    return fields
+
+
+def _attention(grid: MatrixGrid, index: int, weights: bool) -> dict[str, Any]:
+    matrix = grid.matrices[index]
+    entry: dict[str, Any] = {"kind": matrix.kind, "layer": matrix.layer, "head": matrix.head}
+    if matrix.kv_head is not None:
+        entry["kv_head"] = matrix.kv_head
+    entry["shape"] = list(matrix.values.shape)
+    if weights:
+        entry |= _numbers(grid, matrix)
+    facts = grid.facts[index] if grid.facts else {}
+    return entry | {key: plain(value) for key, value in facts.items()}
+
+
+def _numbers(grid: MatrixGrid, matrix: Matrix) -> dict[str, Any]:
+    if grid.top is not None:
+        return {"top": _top(grid, matrix, grid.top)}
+    if grid.unit == "mask":
+        return {"allowed": (matrix.values > 0).astype("uint8")}
+    return {"weights": matrix.values}
+
+
+def _top(grid: MatrixGrid, matrix: Matrix, top: int) -> list[list[dict[str, Any]]]:
+    """List each row's strongest keys by their true position, as the long forms do."""
+    from numpy import float32
+
+    name, number = ("allowed", int) if grid.unit == "mask" else ("weight", float32)
+    positions = [token.position for token in grid.key_tokens]
+    return [
+        [
+            {"key": positions[key], name: number(value)}
+            for key, value in zip(row.columns, row.values, strict=True)
+        ]
+        for row in strongest_keys(matrix, top)
+    ]
+
+
+def _spread(value: object) -> str:
+    """Write a list of records one a line, so that a person can read the file and a diff stays small."""
+    if isinstance(value, list) and value and isinstance(value[0], Mapping):
+        return "[\n  " + ",\n  ".join(_text(part) for part in value) + "\n]"
+    return _text(value)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{json.dumps(str(key))}: {_text(part)}" for key, part in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_text, value)) + "]"
+    if hasattr(value, "dtype"):
+        return _array_text(value)
+    return json.dumps(value, allow_nan=False)
+
+
+def _array_text(array: np.ndarray[Any, Any]) -> str:
+    if array.ndim == 0:
+        return next(_row_texts(array.reshape(1, 1)))[0]
+    return "[" + ", ".join("[" + ", ".join(row) + "]" for row in _row_texts(array)) + "]"
+
+
+def _row_texts(array: np.ndarray[Any, Any]) -> Iterator[list[str]]:
+    import numpy as np
+
+    for row in array:
+        if array.dtype.kind != "f":
+            yield [str(value) for value in row.tolist()]
+        elif np.isfinite(row).all():
+            yield float_texts(row)
+        else:
+            yield ["null" if not math.isfinite(float(text)) else text for text in float_texts(row)]

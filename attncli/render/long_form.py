@@ -1,0 +1,99 @@
+"""The long form: one line for each weight, for spreadsheets, data frames and line-by-line tools."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from itertools import repeat
+
+from attncli.render import Options
+from attncli.render.grids import float_texts, number_texts, strongest_keys
+from attncli.render.json_format import plain
+from attncli.view import Matrix, MatrixGrid, Table, View
+
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+
+Quote = Callable[[str], str]
+
+
+def columns(grid: MatrixGrid) -> tuple[str, ...]:
+    """Name the columns of the long form."""
+    number = "allowed" if grid.unit == "mask" else "weight"
+    return ("kind", "layer", "head", "query", "key", "query_token", "key_token", number)
+
+
+def separated(view: View, options: Options, separator: str, line_end: str, quote: Quote) -> bytes:
+    """Write a view as lines of separated values with a heading line.
+
+    Args:
+        quote: Makes one cell's text safe for this form.
+    """
+
+    def cell(text: str) -> str:
+        guarded = options.csv_safe and text.startswith(_FORMULA_STARTS)
+        return quote("'" + text if guarded else text)
+
+    if isinstance(view, Table):
+        lines = [
+            [column.name for column in view.columns],
+            *([cell_text(value) for value in row] for row in view.rows),
+        ]
+        text = "".join(separator.join(map(cell, line)) + line_end for line in lines)
+    else:
+        heading = separator.join(columns(view)) + line_end
+        text = heading + "".join(_grid_lines(view, separator, line_end, cell))
+    return text.encode("utf-8", "backslashreplace")
+
+
+def cell_text(value: object) -> str:
+    """Write one value of a table: nothing for None, true or false, lists and the like as JSON."""
+    value = plain(value)
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _grid_lines(grid: MatrixGrid, separator: str, line_end: str, cell: Quote) -> Iterator[str]:
+    queries = [(str(token.position), cell(token.text)) for token in grid.query_tokens]
+    keys = [(str(token.position), cell(token.text)) for token in grid.key_tokens]
+    for matrix in grid.matrices:
+        site = separator.join(cell_text(part) for part in (matrix.kind, matrix.layer, matrix.head))
+        for (query, query_token), (shown, numbers) in zip(queries, _rows(grid, matrix), strict=True):
+            start = f"{site}{separator}{query}{separator}"
+            middle = f"{separator}{query_token}{separator}"
+            for key, number in zip(shown, numbers, strict=True):
+                position, token = keys[key]
+                yield f"{start}{position}{middle}{token}{separator}{number}{line_end}"
+
+
+def records(grid: MatrixGrid) -> Iterator[str]:
+    """Write each weight as a JSON object on a line of its own."""
+    number = columns(grid)[-1]
+    queries = [(token.position, json.dumps(token.text)) for token in grid.query_tokens]
+    keys = [(token.position, json.dumps(token.text)) for token in grid.key_tokens]
+    for matrix in grid.matrices:
+        site = json.dumps({"kind": matrix.kind, "layer": matrix.layer, "head": matrix.head})[:-1]
+        for (query, query_token), (shown, numbers) in zip(queries, _rows(grid, matrix), strict=True):
+            start = f'{site}, "query": {query}, "key": '
+            middle = f', "query_token": {query_token}, "key_token": '
+            for key, text in zip(shown, numbers, strict=True):
+                position, token = keys[key]
+                yield f'{start}{position}{middle}{token}, "{number}": {text or "null"}}}\n'
+
+
+def _rows(grid: MatrixGrid, matrix: Matrix) -> Iterator[tuple[Sequence[int], list[str]]]:
+    """Give each row's columns and numbers, all or only the strongest; an undefined number is empty."""
+    if grid.top is None:
+        every = range(len(grid.key_tokens))
+        for shown, numbers in zip(repeat(every), number_texts(matrix, grid.unit)):
+            yield shown, _defined(numbers)
+    else:
+        for row in strongest_keys(matrix, grid.top):
+            numbers = (
+                float_texts(row.values) if grid.unit == "weight" else [f"{value:.0f}" for value in row.values]
+            )
+            yield row.columns, _defined(numbers)
+
+
+def _defined(numbers: list[str]) -> list[str]:
+    return ["" if text in ("nan", "inf", "-inf") else text for text in numbers]

@@ -1,0 +1,93 @@
+"""NumPy's .npz: all weights in float32, small and exact, loaded without pickle.
+
+    encoder.4        (heads, query, key), float32; booleans for a mask
+    encoder.4.heads  the query heads in that order, -1 for a mean and where all heads are alike
+    encoder.4.allowed  (heads, query, key), booleans; only where weights have forbidden pairs
+    query_tokens, key_tokens  labels
+    meta             the JSON document without weights
+
+A pattern that belongs to no model is called by its unit, ``mask``. `top` plays no part: everything is in.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from typing import TYPE_CHECKING
+
+from attncli.registry import Entry
+from attncli.render import Options
+from attncli.render.grids import require_grid
+from attncli.render.json_format import document
+from attncli.view import Matrix, MatrixGrid, View
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+ENTRY = Entry(
+    name="npz",
+    summary="NumPy archive with all weights in float32",
+    attributes={"suffixes": (".npz",), "views": ("MatrixGrid",), "binary": True},
+)
+
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+_UNIX = 3
+
+
+def render(view: View, options: Options) -> bytes:
+    """Pack a grid into an archive whose bytes depend on nothing but the grid."""
+    import numpy as np
+
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+        for name, array in arrays(require_grid(view, "npz")).items():
+            entry = zipfile.ZipInfo(f"{name}.npy", _EPOCH)
+            entry.create_system = _UNIX
+            entry.external_attr = 0o644 << 16
+            with archive.open(entry, "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, array, allow_pickle=False)
+    return buffer.getvalue()
+
+
+def arrays(grid: MatrixGrid) -> dict[str, NDArray[np.generic]]:
+    """Give the archive's arrays by name."""
+    import numpy as np
+
+    packed: dict[str, NDArray[np.generic]] = {}
+    for name, matrices in _by_site(grid).items():
+        packed |= _site_arrays(grid, name, matrices)
+    packed["query_tokens"] = np.array([token.label for token in grid.query_tokens], dtype=np.str_)
+    packed["key_tokens"] = np.array([token.label for token in grid.key_tokens], dtype=np.str_)
+    packed["meta"] = np.array(json.dumps(document(grid, weights=False), allow_nan=False))
+    return packed
+
+
+def _site_arrays(grid: MatrixGrid, name: str, matrices: list[Matrix]) -> dict[str, NDArray[np.generic]]:
+    import numpy as np
+
+    values = np.stack([matrix.values for matrix in matrices])
+    heads = [matrix.head if isinstance(matrix.head, int) else -1 for matrix in matrices]
+    packed: dict[str, NDArray[np.generic]] = {
+        name: values > 0 if grid.unit == "mask" else values.astype(np.float32, copy=False),
+        f"{name}.heads": np.array(heads, dtype=np.int64),
+    }
+    if grid.unit == "weight" and any(matrix.allowed is not None for matrix in matrices):
+        packed[f"{name}.allowed"] = np.stack([_allowed(matrix) for matrix in matrices])
+    return packed
+
+
+def _allowed(matrix: Matrix) -> NDArray[np.bool_]:
+    import numpy as np
+
+    return np.ones(matrix.values.shape, np.bool_) if matrix.allowed is None else matrix.allowed
+
+
+def _by_site(grid: MatrixGrid) -> dict[str, list[Matrix]]:
+    sites: dict[str, list[Matrix]] = {}
+    for matrix in grid.matrices:
+        layer = None if matrix.layer is None else str(matrix.layer)
+        name = ".".join(part for part in (matrix.kind, layer) if part is not None) or grid.unit
+        sites.setdefault(name, []).append(matrix)
+    return sites

@@ -1,0 +1,250 @@
+"""Sees every attention call of a transformers model while the model runs its own fast attention.
+
+All models that go through transformers' attention interface ask ``AttentionInterface`` for a function and call it
+with query, key, value, mask. Here that look-up is wrapped for the time of one forward pass: the function that is
+handed out is the same one, called with the same arguments; its result is the model's. What it was called with is
+shown to an observer afterwards, so the model's output stays bit for bit what it is without us.
+
+Registering a custom attention function instead, as documented, changes some models in silence: masks that are only
+built for known implementations are dropped, and so are attention sinks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attncli.attention.operation import AttentionOperation
+from attncli.errors import CaptureError
+from attncli.record import Kind, Site
+
+_ARGUMENTS = ("module", "query", "key", "value", "attention_mask")
+_CROSS = re.compile(
+    r"cross_?att|crossattention|encoder_?att|enc_?dec_?att|encoder_decoder_att", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of an attention function: what it was given and what it returned.
+
+    Args:
+        implementation: ``sdpa``, ``eager``, ``flash_attention_2``, ``flex_attention``, …: it decides what a mask means.
+        output: ``(batch, query, heads, value_dim)``, as transformers' attention functions return it.
+    """
+
+    implementation: str
+    module: nn.Module
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    attention_mask: Any
+    options: Mapping[str, Any]
+    output: Tensor
+
+
+@contextmanager
+def watched(on_call: Callable[[Call], None]) -> Iterator[None]:
+    """Show every attention call that is made inside the block. Process-wide, so not for threads side by side."""
+    from transformers import AttentionInterface
+
+    get_interface, get_item = AttentionInterface.get_interface, AttentionInterface.__getitem__
+
+    def wrapped_get_interface(self: Any, attn_implementation: str, default: Any) -> Any:
+        return _wrap(get_interface(self, attn_implementation, default), attn_implementation, on_call)
+
+    def wrapped_get_item(self: Any, attn_implementation: str) -> Any:
+        return _wrap(get_item(self, attn_implementation), attn_implementation, on_call)
+
+    own_get_item = "__getitem__" in vars(AttentionInterface)
+    AttentionInterface.get_interface = wrapped_get_interface
+    AttentionInterface.__getitem__ = wrapped_get_item
+    try:
+        yield
+    finally:
+        AttentionInterface.get_interface = get_interface
+        if own_get_item:
+            AttentionInterface.__getitem__ = get_item
+        else:
+            del AttentionInterface.__getitem__
+
+
+def _wrap(function: Any, implementation: str | None, on_call: Callable[[Call], None]) -> Any:
+    if function is None or hasattr(function, "attncli_watched"):
+        return function
+
+    def attention(*args: Any, **kwargs: Any) -> Any:
+        result = function(*args, **kwargs)
+        given = dict(zip(_ARGUMENTS, args, strict=False)) | kwargs
+        options = {name: value for name, value in given.items() if name not in _ARGUMENTS}
+        tensors = (given["query"], given["key"], given["value"], given.get("attention_mask"))
+        on_call(Call(implementation or "eager", given["module"], *tensors, options, result[0]))
+        return result
+
+    attention.attncli_watched = True  # type: ignore[attr-defined]
+    return attention
+
+
+def operation_of(call: Call) -> AttentionOperation:
+    """Say in our own terms what an attention call computes.
+
+    Raises:
+        CaptureError: The call uses something that is not understood.
+    """
+    mask, bias, causal_offset = _mask_of(call)
+    position_bias = call.options.get("position_bias")
+    if position_bias is not None:
+        bias = position_bias if bias is None else bias + position_bias
+    sink = call.options.get("s_aux", call.options.get("sinks"))
+    scale = call.options.get("scaling")
+    return AttentionOperation(
+        query=call.query,
+        key=call.key,
+        value=call.value,
+        scale=call.query.shape[-1] ** -0.5 if scale is None else float(scale),
+        mask=mask,
+        causal_offset=causal_offset,
+        bias=bias,
+        softcap=call.options.get("softcap"),
+        sink=None if sink is None else sink.reshape(-1),
+    )
+
+
+def _mask_of(call: Call) -> tuple[Tensor | None, Tensor | None, int | None]:
+    """Give ``(mask, bias, causal_offset)``. What a mask, or none, means depends on the implementation."""
+    mask, keys = call.attention_mask, call.key.shape[2]
+    implementation = call.implementation.removeprefix("paged|")
+    if isinstance(mask, Tensor) and mask.dim() == 4:
+        allowed, bias = _split(mask[..., :keys])
+        return allowed, bias, None
+    if implementation == "eager" and mask is None:
+        return None, None, None
+    if implementation == "sdpa" and mask is None:
+        return None, None, 0 if _sdpa_is_causal(call) else None
+    if implementation == "flex_attention" and hasattr(mask, "mask_mod"):
+        return _from_mask_mod(call), None, None
+    if implementation.startswith("flash") or "/" in implementation:
+        return _flash_mask(call)
+    shape = tuple(mask.shape) if isinstance(mask, Tensor) else type(mask).__name__
+    raise CaptureError(
+        f"{type(call.module).__name__} passes a mask of a form that is not known ({shape}, {call.implementation})",
+        "load the model with --attention eager",
+    )
+
+
+def _split(mask: Tensor) -> tuple[Tensor | None, Tensor | None]:
+    """Split a 4-D mask, boolean (True = keep) or additive, into what it forbids and what it adds."""
+    if mask.dtype == torch.bool:
+        return (None if bool(mask.all()) else mask), None
+    if not mask.is_floating_point():
+        return _split(mask.bool())
+    # Half the smallest number, since some models add two masks; −10,000 is what older models use for "never".
+    forbidden = (mask <= torch.finfo(mask.dtype).min / 2) | (mask == -1e4)
+    bias = mask.masked_fill(forbidden, 0.0)
+    allowed = ~forbidden if bool(forbidden.any()) else None
+    return allowed, bias if bool(bias.any()) else None
+
+
+def _sdpa_is_causal(call: Call) -> bool:
+    asked = call.options.get("is_causal")
+    causal = getattr(call.module, "is_causal", True) if asked is None else asked
+    return bool(causal) and call.query.shape[2] > 1
+
+
+def _flash_mask(call: Call) -> tuple[Tensor | None, Tensor | None, int | None]:
+    """Read a flash call: a 2-D padding mask or none, causality and window as arguments."""
+    queries, keys = call.query.shape[2], call.key.shape[2]
+    asked = call.options.get("is_causal")
+    causal = getattr(call.module, "is_causal", True) if asked is None else asked
+    mask = None
+    if isinstance(call.attention_mask, Tensor):
+        mask = call.attention_mask[:, None, None, -keys:].bool()
+    window = call.options.get("sliding_window")
+    if window is not None and causal:
+        query = torch.arange(queries, device=call.query.device).unsqueeze(-1) + (keys - queries)
+        near = (query - torch.arange(keys, device=call.query.device) < window)[None, None]
+        mask = near if mask is None else mask & near
+    return mask, None, keys - queries if causal else None
+
+
+def _from_mask_mod(call: Call) -> Tensor:
+    batch, heads, queries = call.query.shape[:3]
+    ranges = [
+        torch.arange(size, device=call.query.device) for size in (batch, heads, queries, call.key.shape[2])
+    ]
+    grid = [axis.reshape([-1 if i == j else 1 for j in range(4)]) for i, axis in enumerate(ranges)]
+    allowed: Tensor = call.attention_mask.mask_mod(*grid)
+    return allowed.expand(*torch.broadcast_shapes(allowed.shape, (1, 1, queries, call.key.shape[2])))  # type: ignore[no-untyped-call]
+
+
+def depth(config: Any, kind: Kind) -> int:
+    """Give the number of layers of the stack that has a kind of attention."""
+    names = (
+        ("encoder_layers", "num_encoder_layers")
+        if kind == "encoder"
+        else ("decoder_layers", "num_decoder_layers")
+    )
+    config = config if config.is_encoder_decoder else config.get_text_config(decoder=kind == "decoder")
+    candidates = names if config.is_encoder_decoder else ()
+    for name in (*candidates, "num_hidden_layers", "num_layers", "n_layer"):
+        value = getattr(config, name, None)
+        if isinstance(value, int):
+            return value
+    raise CaptureError(f"{config.model_type}: its config does not say how many layers it has")
+
+
+class SiteNamer:
+    """Tells which attention operation of the model a call belongs to: kind, true layer index, heads.
+
+    A layer's index is what its module says (``layer_idx``), else the first number in the module's name. A module
+    that is called more than once in a pass is shared by several layers (ALBERT): there the calls are counted.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        self._names = {id(module): name for name, module in model.named_modules()}
+        self._two_stacks = bool(getattr(model.config, "is_encoder_decoder", False))
+        self._calls: Counter[str] = Counter()
+
+    def site(self, call: Call) -> Site:
+        """Name the operation behind a call."""
+        name = self._names.get(id(call.module), "")
+        earlier = self._calls[name]
+        self._calls[name] += 1
+        layer = _layer_index(call.module, name)
+        heads, kv_heads = call.query.shape[1], call.key.shape[1]
+        return Site(
+            self._kind(call, name), earlier if earlier or layer is None else layer, heads, kv_heads, name
+        )
+
+    def _kind(self, call: Call, name: str) -> Kind:
+        if _CROSS.search(name) or getattr(call.module, "is_cross_attention", False):
+            return "cross"
+        if self._two_stacks:
+            return "decoder" if re.search(r"(^|\.)decoder\.", name) else "encoder"
+        return "decoder" if _is_causal(call) else "encoder"
+
+
+def _layer_index(module: nn.Module, name: str) -> int | None:
+    index = getattr(module, "layer_idx", None)
+    if isinstance(index, int):
+        return index
+    numbers = re.findall(r"(?:^|\.)(\d+)(?=\.|$)", name)
+    return int(numbers[0]) if numbers else None
+
+
+def _is_causal(call: Call) -> bool:
+    causal = getattr(call.module, "is_causal", None)
+    if isinstance(causal, bool):
+        return causal
+    mask = call.attention_mask
+    if isinstance(mask, Tensor) and mask.dim() == 4 and call.query.shape[2] > 1:
+        allowed, _ = _split(mask)
+        return allowed is not None and not bool(allowed[..., 0, 1:].any())
+    return False

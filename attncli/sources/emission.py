@@ -1,0 +1,241 @@
+"""From an attention operation to blocks of weights: the one place where observers are fed and numbers are checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from attncli.attention.operation import AttentionOperation
+from attncli.errors import CaptureError
+from attncli.record import Observer, Request, Site, SiteReport, WeightBlock
+
+BLOCK_BYTES = 32 * 2**20
+"""A block of weights is at most this large, unless a single row of one batch is larger."""
+
+ROW_SUM_TOLERANCE = 1e-4
+
+OUTPUT_TOLERANCE = {torch.float64: 1e-4, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 5e-2}
+"""How far the recomputed output may be from the model's own, relative to the largest output of the operation."""
+
+
+@dataclass
+class Emitter:
+    """Shows observers what they asked for of each operation of one run, and checks every number on the way.
+
+    Args:
+        verify: Whether a failed check is an error; otherwise it only stands in the report.
+        block_bytes: How large a block may be; the observers' answers must not depend on it.
+    """
+
+    observers: Sequence[Observer]
+    verify: bool = True
+    block_bytes: int = BLOCK_BYTES
+    sites: list[Site] = field(default_factory=list)
+    reports: list[SiteReport] = field(default_factory=list)
+
+    def emit(
+        self,
+        site: Site,
+        operation: AttentionOperation,
+        output: Float[Tensor, "batch heads query value_dim"] | None,
+        capture: str,
+    ) -> None:
+        """Show one operation.
+
+        Args:
+            output: What the model's own kernel returned, to check the weights against.
+            capture: How the operation was obtained, for the report.
+
+        Raises:
+            CaptureError: A check failed.
+            UsageError: An observer asked for what is not there.
+        """
+        self.sites.append(site)
+        wanted = self._wanted(site)
+        if not wanted:
+            return
+        heads = _union_of_heads([request for _, request in wanted], site.heads)
+        check = _Check(site, operation, output, capture)
+        for rows in self._row_blocks(operation, heads, [request for _, request in wanted]):
+            block = _block(site, operation, heads, rows)
+            check.add(block, rows)
+            for observer, _ in wanted:
+                observer.update(block)
+        self._close(check)
+
+    def emit_weights(
+        self,
+        site: Site,
+        weights: Float[Tensor, "batch heads query key"],
+        allowed: Tensor | None,
+        capture: str,
+    ) -> None:
+        """Show weights that the model itself computed, where no operation can be seen.
+
+        Raises:
+            CaptureError: A check failed.
+        """
+        self.sites.append(site)
+        wanted = self._wanted(site)
+        if not wanted:
+            return
+        block = WeightBlock(site, tuple(range(site.heads)), range(weights.shape[2]), weights.float(), allowed)
+        check = _Check(site, None, None, capture)
+        check.add(block, slice(0, weights.shape[2]))
+        for observer, _ in wanted:
+            observer.update(block)
+        self._close(check)
+
+    def _wanted(self, site: Site) -> list[tuple[Observer, Request]]:
+        requests = [(observer, observer.request(site)) for observer in self.observers]
+        return [(observer, request) for observer, request in requests if request is not None]
+
+    def _row_blocks(
+        self, operation: AttentionOperation, heads: Sequence[int], requests: Sequence[Request]
+    ) -> Iterator[slice]:
+        start, stop = _union_of_rows(requests, operation)
+        row_bytes = operation.query.shape[0] * len(heads) * operation.keys * 4
+        step = max(1, self.block_bytes // max(row_bytes, 1))
+        for first in range(start, stop, step):
+            yield slice(first, min(first + step, stop))
+
+    def _close(self, check: _Check) -> None:
+        report = check.report()
+        self.reports.append(report)
+        if self.verify:
+            check.raise_if_wrong(report)
+
+
+@dataclass
+class _Check:
+    """Measures one operation's blocks: finite, rows sum to 1, nothing on forbidden keys, the output is the model's."""
+
+    site: Site
+    operation: AttentionOperation | None
+    output: Tensor | None
+    capture: str
+    row_sum_error: float = 0.0
+    forbidden: float = 0.0
+    output_error: float | None = None
+    dead_rows: int = 0
+    not_finite: int | None = None
+    worst_head: dict[str, int] = field(default_factory=dict)
+
+    def add(self, block: WeightBlock, rows: slice) -> None:
+        weights = block.weights
+        sums = weights.sum(dim=-1)  # (batch, heads, rows)
+        if not bool(torch.isfinite(sums).all()):
+            bad = (~torch.isfinite(sums)).any(dim=-1).any(dim=0)
+            self.not_finite = block.heads[int(bad.int().argmax())]
+            return
+        live = _live_rows(block)
+        self._add_sums(block, sums, live)
+        if block.allowed is not None:
+            on_forbidden = weights.masked_fill(block.allowed, 0.0).amax(dim=(0, 2, 3))
+            self.forbidden = self._worst("forbidden", self.forbidden, on_forbidden, block)
+        self._add_output(block, rows, live)
+
+    def _add_sums(self, block: WeightBlock, sums: Tensor, live: Tensor | None) -> None:
+        has_sink = self.operation is not None and self.operation.sink is not None
+        error = (sums - 1.0).clamp(min=0.0) if has_sink else (sums - 1.0).abs()
+        if live is not None:
+            error = error.masked_fill(~live, 0.0)
+            dead = (~live).any(dim=1) if live.shape[1] == 1 else (~live).all(dim=1)
+            self.dead_rows += int(dead.sum())
+        self.row_sum_error = self._worst("row_sum", self.row_sum_error, error.amax(dim=(0, 2)), block)
+
+    def _add_output(self, block: WeightBlock, rows: slice, live: Tensor | None) -> None:
+        if self.operation is None or self.output is None:
+            return
+        ours = self.operation.output(block.weights, block.heads)
+        if ours is None:
+            return
+        theirs = self.output[:, list(block.heads), rows].to(ours.dtype)
+        error = (ours - theirs).abs().amax(dim=-1)
+        if live is not None:
+            # For a row without keys models return zeros, an average or NaN: there is nothing to agree on.
+            error = torch.where(live, error, 0.0)
+        scale = float(self.output.abs().amax().clamp(min=1e-6))
+        worst = error.amax(dim=(0, 2)) / scale
+        self.output_error = self._worst("output", self.output_error or 0.0, worst, block)
+
+    def _worst(self, name: str, so_far: float, by_head: Tensor, block: WeightBlock) -> float:
+        worst = float(by_head.amax())
+        if not worst <= so_far:
+            self.worst_head[name] = block.heads[int(by_head.argmax())]
+            return worst
+        return so_far
+
+    def report(self) -> SiteReport:
+        return SiteReport(
+            self.site, self.row_sum_error, self.forbidden, self.output_error, self.dead_rows, self.capture
+        )
+
+    def raise_if_wrong(self, report: SiteReport) -> None:
+        where = f"{self.site.kind} layer {self.site.layer}"
+        if self.not_finite is not None:
+            raise _failed(f"{where} head {self.not_finite}: weights are not finite (NaN or infinite scores)")
+        if report.row_sum_error > ROW_SUM_TOLERANCE:
+            head = self.worst_head["row_sum"]
+            raise _failed(f"{where} head {head}: a row's weights sum to 1 ± {report.row_sum_error:.2g}")
+        if report.forbidden > 0.0:
+            head = self.worst_head["forbidden"]
+            raise _failed(f"{where} head {head}: weight {report.forbidden:.2g} on keys that the mask forbids")
+        tolerance = OUTPUT_TOLERANCE.get(self.output.dtype, 1e-2) if self.output is not None else 0.0
+        if report.output_error is not None and not report.output_error <= tolerance:
+            raise _failed(
+                f"{where} head {self.worst_head['output']}: recomputed output differs from the model's own by "
+                f"{report.output_error:.2g} of its largest value (allowed: {tolerance:g})"
+            )
+
+
+def _failed(what: str) -> CaptureError:
+    return CaptureError(
+        f"self-check failed: {what}", "--no-verify shows the numbers anyway, marked as unverified"
+    )
+
+
+def _block(site: Site, operation: AttentionOperation, heads: tuple[int, ...], rows: slice) -> WeightBlock:
+    first = operation.first_query
+    return WeightBlock(
+        site=site,
+        heads=heads,
+        rows=range(first + rows.start, first + rows.stop),
+        weights=operation.weights(heads, rows),
+        allowed=operation.allowed(heads, rows),
+        first_key=operation.first_key,
+    )
+
+
+def _live_rows(block: WeightBlock) -> Tensor | None:
+    """Give which rows have any allowed key, broadcast to ``(batch, heads, rows)``; None where all have."""
+    if block.allowed is None:
+        return None
+    live = block.allowed.any(dim=-1)
+    if bool(live.all()):
+        return None
+    batch, _, rows, _ = block.weights.shape
+    return live.expand(batch, live.shape[1], rows)
+
+
+def _union_of_heads(requests: Sequence[Request], heads: int) -> tuple[int, ...]:
+    if any(request.heads is None for request in requests):
+        return tuple(range(heads))
+    return tuple(sorted({head for request in requests for head in request.heads or ()}))
+
+
+def _union_of_rows(requests: Sequence[Request], operation: AttentionOperation) -> tuple[int, int]:
+    """Give the smallest range of the operation's rows that holds all that is wanted."""
+    if any(request.rows is None for request in requests):
+        return 0, operation.rows
+    ranges = [request.rows for request in requests if request.rows is not None and len(request.rows)]
+    if not ranges:
+        return 0, 0
+    first = operation.first_query
+    start = min(rows.start for rows in ranges) - first
+    stop = max(rows.stop for rows in ranges) - first
+    return max(start, 0), min(stop, operation.rows)

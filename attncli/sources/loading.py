@@ -1,0 +1,250 @@
+"""Loads a Hugging Face model and its tokenizer, and says in one line what stands in the way."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from attncli.errors import CaptureError, ModelError, UsageError, did_you_mean
+from attncli.labels import safe_label
+from attncli.sources.folders import cached_models, hub_cache, resolve_model_folder
+
+_SAFE_WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
+_PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
+_TOKENIZERS = (
+    "tokenizer.json",
+    "tokenizer.model",
+    "vocab.txt",
+    "vocab.json",
+    "spiece.model",
+    "sentencepiece.bpe.model",
+    "source.spm",
+    "tokenizer_config.json",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadOptions:
+    """How to load a model.
+
+    Args:
+        revision: Branch, tag or commit on the hub.
+        dtype: ``float32``, ``bfloat16``, ``float16``, or ``auto``: float32 on a CPU, the checkpoint's own elsewhere.
+        device: A torch device; nothing moves by itself.
+        attention: transformers' implementation to run (``sdpa``, ``eager``, …); the model's default where None.
+        trust_remote_code: Whether code that comes with the model may run.
+        allow_pickle: Whether weights may be unpickled, which can run any code.
+        offline: Whether the hub must not be asked.
+    """
+
+    revision: str | None = None
+    dtype: str = "auto"
+    device: str = "cpu"
+    attention: str | None = None
+    trust_remote_code: bool = False
+    allow_pickle: bool = False
+    offline: bool = False
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A model, ready to run, and its tokenizer (None where the model takes no text)."""
+
+    name: str
+    model: Any
+    tokenizer: Any
+    options: LoadOptions
+    folder: Path | None
+
+    @property
+    def family(self) -> str:
+        """The model type that transformers knows it by: ``bert``, ``llama``."""
+        return str(self.model.config.model_type)
+
+
+def load(name: str, options: LoadOptions | None = None, *, tokenizer: bool = True) -> Loaded:
+    """Load a model by folder, by name from the hub's cache, or from the hub.
+
+    Args:
+        name: ``./folder``, or ``organisation/name`` on the hub.
+        tokenizer: Whether the model's tokenizer is wanted.
+
+    Raises:
+        ModelError: It is not to be had: no such folder or name, no weights, no tokenizer, a broken file.
+        UsageError: An option does not fit (a dtype or device that does not exist).
+    """
+    options = options or LoadOptions()
+    folder = _local_folder(name, options, tokenizer)
+    _quiet_transformers()
+    with _translated(name, options):
+        made = _load_tokenizer(folder or name, options) if tokenizer else None
+        return Loaded(name, _load_model(folder or name, options), made, options, folder)
+
+
+def _local_folder(name: str, options: LoadOptions, tokenizer: bool) -> Path | None:
+    """Find the model on this machine; None where the hub must be asked (not cached, or not wholly)."""
+    folder = resolve_model_folder(name, options.revision or "main")
+    if folder is None:
+        return None
+    try:
+        _check_folder(folder, safe_label(name), options, tokenizer)
+    except ModelError:
+        if Path(name).expanduser().is_dir() or options.offline:
+            raise
+        return None
+    return folder
+
+
+def _load_tokenizer(where: str | Path, options: LoadOptions) -> Any:
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(where, **_common(options))
+
+
+def _load_model(where: str | Path, options: LoadOptions) -> Any:
+    from transformers import AutoModel
+
+    keywords = _common(options) | {
+        "dtype": _dtype(options),
+        "use_safetensors": None if options.allow_pickle else True,
+    }
+    if options.attention is not None:
+        keywords["attn_implementation"] = options.attention
+    model, report = AutoModel.from_pretrained(where, output_loading_info=True, **keywords)
+    _check_missing(report["missing_keys"], str(where))
+    return model.to(options.device).eval()
+
+
+def _common(options: LoadOptions) -> dict[str, Any]:
+    return {
+        "revision": options.revision or "main",
+        "trust_remote_code": options.trust_remote_code,
+        "local_files_only": options.offline,
+    }
+
+
+def _dtype(options: LoadOptions) -> Any:
+    import torch
+
+    if options.dtype == "auto":
+        return torch.float32 if torch.device(options.device).type == "cpu" else "auto"
+    known = {
+        "float32": torch.float32,
+        "bfloat16": torch.bfloat16,
+        "float16": torch.float16,
+        "float64": torch.float64,
+    }
+    if options.dtype not in known:
+        raise UsageError(
+            f"--dtype {options.dtype}: no such type", did_you_mean(options.dtype, [*known, "auto"])
+        )
+    return known[options.dtype]
+
+
+def _check_missing(missing: set[str], where: str) -> None:
+    """Refuse a model whose attention would run on random numbers."""
+    words = ("attn", "attention", "query", "key", "value", "qkv", "q_proj", "k_proj", "v_proj", "embed")
+    harmful = sorted(key for key in missing if any(word in key.lower() for word in words))
+    if harmful:
+        raise ModelError(
+            f"{where}: the checkpoint lacks {len(harmful)} of the model's weights ({harmful[0]}, …)",
+            "its config.json and its weights do not belong together",
+        )
+
+
+def _check_folder(folder: Path, name: str, options: LoadOptions, tokenizer: bool) -> None:
+    names = {path.name for path in folder.iterdir()}
+    if "config.json" not in names:
+        raise ModelError(f"{name}: no config.json there, so it is no Hugging Face model folder")
+    if not names.intersection(_SAFE_WEIGHTS) and not any(file.endswith(".safetensors") for file in names):
+        if not names.intersection(_PICKLES):
+            raise ModelError(f"{name}: no weights there (model.safetensors)")
+        if not options.allow_pickle:
+            raise ModelError(
+                f"{name}: its weights are a pickle (pytorch_model.bin), which can run any code when loaded",
+                "--allow-pickle loads it all the same; do so only if you trust where it comes from",
+            )
+    if tokenizer and not names.intersection(_TOKENIZERS):
+        raise ModelError(f"{name}: no tokenizer there (tokenizer.json)")
+    for file in sorted(folder.glob("*.safetensors")):
+        _check_safetensors(file)
+    _check_config(folder / "config.json", name)
+
+
+def _check_safetensors(file: Path) -> None:
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(file, framework="np") as opened:
+            opened.keys()
+    except (SafetensorError, OSError) as error:
+        raise ModelError(f"{file}: truncated or corrupted ({error})") from error
+
+
+def _check_config(file: Path, name: str) -> None:
+    try:
+        json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ModelError(f"{name}: its config.json is no JSON ({error})") from error
+
+
+def _quiet_transformers() -> None:
+    """Keep loading bars and reports off stderr; what matters of them we say ourselves."""
+    from transformers.utils import logging
+
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+
+
+@contextmanager
+def _translated(name: str, options: LoadOptions) -> Iterator[None]:
+    """Say a loading failure in our words."""
+    name = safe_label(name)
+    try:
+        yield
+    except (ModelError, UsageError, CaptureError):
+        raise
+    except OSError as error:
+        raise _not_found(name, options, error) from error
+    except (ValueError, ImportError, KeyError, RuntimeError, AttributeError) as error:
+        raise _refused(name, options, error) from error
+
+
+def _not_found(name: str, options: LoadOptions, error: OSError) -> ModelError:
+    text = str(error)
+    if "does not appear to have a file named model.safetensors" in text or "pytorch_model.bin" in text:
+        return ModelError(f"{name}: it has no safetensors weights", "--allow-pickle also loads pickled ones")
+    if "gated repo" in text:
+        return ModelError(
+            f"{name}: the model is gated", "log in with `hf auth login` after you have been let in"
+        )
+    asked = (
+        "the hub was not asked (--offline)"
+        if options.offline
+        else "the hub did not answer or does not have it"
+    )
+    hint = (
+        did_you_mean(name, cached_models())
+        or "give a folder (./name), or organisation/name of a model on the hub"
+    )
+    return ModelError(f"model {name!r} not found: no such folder, not in {hub_cache()}, {asked}", hint)
+
+
+def _refused(name: str, options: LoadOptions, error: Exception) -> ModelError | UsageError:
+    text = " ".join(str(error).split())
+    if "trust_remote_code" in text:
+        return ModelError(
+            f"{name}: the model needs code of its own to run",
+            "--trust-remote-code runs it; do so only if you trust where it comes from",
+        )
+    if "attn_implementation" in text or "attention implementation" in text.lower():
+        return UsageError(f"--attention {options.attention}: {text[:160]}", "try sdpa or eager")
+    if "device" in text.lower() or "CUDA" in text:
+        return UsageError(f"--device {options.device}: {text[:160]}")
+    if "does not recognize this architecture" in text or "Unrecognized model" in text:
+        return ModelError(f"{name}: a kind of model that the installed transformers does not know")
+    return ModelError(f"{name}: transformers cannot load it: {text[:200]}")

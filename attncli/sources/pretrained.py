@@ -1,0 +1,299 @@
+"""Any Hugging Face model as a source of attention: it runs once, at its own speed, and is watched."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attncli.errors import CaptureError, UsageError
+from attncli.record import KINDS, Kind, Observer, Run, Site, SourceInfo, Token, Tokens
+from attncli.registry import Entry
+from attncli.sources.capture import Call, SiteNamer, depth, operation_of, watched
+from attncli.sources.eager import run_eager
+from attncli.sources.emission import Emitter
+from attncli.sources.loading import Loaded, LoadOptions, load
+from attncli.sources.tokens import tokens_from_encoding
+
+ENTRY = Entry(
+    name="pretrained",
+    summary="any Hugging Face model, by folder, cache or hub name (--model); runs its own fast attention, watched",
+)
+
+_NO_LIMIT = 10**9
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A text made ready for a model.
+
+    Args:
+        inputs: The forward pass's tensors.
+        queries: Query tokens by kind of attention; the kinds are those that the pass will have.
+        keys: Key tokens by kind.
+        notes: What was cut off, and the like.
+        encoder_only: Whether just the encoder of an encoder–decoder runs, since there is no target text.
+    """
+
+    inputs: Mapping[str, Tensor]
+    queries: Mapping[Kind, Tokens]
+    keys: Mapping[Kind, Tokens]
+    notes: tuple[str, ...] = ()
+    encoder_only: bool = False
+
+
+@dataclass
+class PretrainedSource:
+    """One model and what to run it on.
+
+    Args:
+        verify: Whether a failed self-check is an error.
+    """
+
+    loaded: Loaded
+    prepared: Prepared
+    verify: bool = True
+    _order: list[Kind] = field(default_factory=list)
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """The kinds of attention that this pass will have."""
+        return tuple(kind for kind in KINDS if kind in self.prepared.queries)
+
+    def depth(self, kind: Kind) -> int:
+        """Give the number of layers of the stack that has this kind of attention."""
+        return depth(self.loaded.model.config, kind)
+
+    def axes(self, kind: Kind) -> tuple[Tokens, Tokens]:
+        """Give the query and key tokens of a kind of attention."""
+        return self.prepared.queries[kind], self.prepared.keys[kind]
+
+    @torch.inference_mode()
+    def run(self, observers: Sequence[Observer]) -> Run:
+        """Run forward once and show the observers what they asked for.
+
+        Raises:
+            CaptureError: The model's attention cannot be seen, or a self-check failed.
+            UsageError: An observer asked for what is not there.
+        """
+        emitter = Emitter(observers, verify=self.verify)
+        namer = SiteNamer(self.loaded.model)
+        only = self.kinds[0] if len(self.kinds) == 1 else None
+
+        def on_call(call: Call) -> None:
+            site = namer.site(call)
+            if only is not None and site.kind != only:
+                site = replace(site, kind=only)
+            path = "eager" if call.implementation == "eager" else "interface"
+            emitter.emit(site, operation_of(call), call.output.transpose(1, 2), path)
+
+        with watched(on_call):
+            self._forward(self.loaded.model)
+        notes = list(self.prepared.notes)
+        if not emitter.sites:
+            notes.append(run_eager(self.loaded.model, self._forward, emitter, self.kinds))
+        notes.extend(self._layers_without_attention(emitter.sites))
+        return self._run(emitter, notes)
+
+    def _forward(self, model: Any, **options: Any) -> Any:
+        module = model.get_encoder() if self.prepared.encoder_only else model
+        try:
+            return module(**self.prepared.inputs, **options)
+        except torch.OutOfMemoryError:
+            raise
+        except (TypeError, ValueError, IndexError, RuntimeError) as error:
+            reason = " ".join(str(error).split())[:200]
+            raise CaptureError(f"{self.loaded.family} does not run on this input: {reason}") from error
+
+    def _layers_without_attention(self, sites: Sequence[Site]) -> list[str]:
+        """Name the layers of a hybrid model that have no softmax attention."""
+        notes = []
+        for kind in self.kinds:
+            seen = {site.layer for site in sites if site.kind == kind}
+            without = sorted(set(range(self.depth(kind))) - seen)
+            if seen and without:
+                notes.append(f"{kind} layers without softmax attention: {', '.join(map(str, without))}")
+        return notes
+
+    def _run(self, emitter: Emitter, notes: Sequence[str]) -> Run:
+        model, options = self.loaded.model, self.loaded.options
+        captures = {report.capture for report in emitter.reports}
+        info = SourceInfo(
+            name=self.loaded.name,
+            kind="pretrained",
+            family=self.loaded.family,
+            revision=options.revision,
+            dtype=str(model.dtype).removeprefix("torch."),
+            device=str(model.device),
+            capture="eager" if captures == {"eager"} else "interface",
+        )
+        if not self.verify:
+            notes = [*notes, "unverified: the self-checks were switched off (--no-verify)"]
+        sites, reports = tuple(emitter.sites), tuple(emitter.reports)
+        return Run(info, sites, self.prepared.queries, self.prepared.keys, reports, tuple(notes))
+
+
+def open_model(
+    name: str,
+    text: str,
+    pair: str | None = None,
+    *,
+    options: LoadOptions | None = None,
+    truncate: bool = False,
+    verify: bool = True,
+) -> PretrainedSource:
+    """Load a model and make a text ready for it.
+
+    Args:
+        text: What the model reads.
+        pair: A second sentence, or the target text of an encoder–decoder.
+        truncate: Whether to cut what is longer than the model allows.
+
+    Raises:
+        ModelError: The model is not to be had.
+        UsageError: The text is empty or too long, or the model takes no text.
+    """
+    loaded = load(name, options)
+    return PretrainedSource(loaded, prepare(loaded, text, pair, truncate=truncate), verify)
+
+
+def prepare(loaded: Loaded, text: str, pair: str | None = None, *, truncate: bool = False) -> Prepared:
+    """Tokenise a text, and a second one, as the model wants them.
+
+    Raises:
+        UsageError: The text is empty or too long, or the model takes no text.
+    """
+    if getattr(loaded.model, "main_input_name", "input_ids") != "input_ids":
+        raise UsageError(
+            f"{loaded.name} ({loaded.family}) takes no text", "use it from Python: PretrainedSource"
+        )
+    if not text:
+        raise UsageError("the text is empty: there is nothing to attend to")
+    if loaded.model.config.is_encoder_decoder:
+        return _prepare_two_stacks(loaded, text, pair, truncate)
+    encoding, tokens, notes = _encode(loaded, text, pair, truncate)
+    kind = _kind_of_single_stack(loaded.model)
+    return Prepared(encoding, {kind: tokens}, {kind: tokens}, notes)
+
+
+def from_inputs(
+    loaded: Loaded, inputs: Mapping[str, Tensor], lengths: Mapping[Kind, tuple[int, int]]
+) -> Prepared:
+    """Make any inputs ready, such as audio features, with positions for labels.
+
+    Args:
+        inputs: What the model's forward pass takes.
+        lengths: Number of query and key positions by kind of attention.
+    """
+    queries = {kind: positions(query) for kind, (query, _) in lengths.items()}
+    return Prepared(inputs, queries, {kind: positions(key) for kind, (_, key) in lengths.items()})
+
+
+def positions(count: int) -> Tokens:
+    """Make tokens that are nothing but positions."""
+    return tuple(Token(i, None, str(i), str(i)) for i in range(count))
+
+
+def _prepare_two_stacks(loaded: Loaded, text: str, pair: str | None, truncate: bool) -> Prepared:
+    source, source_tokens, notes = _encode(loaded, text, None, truncate)
+    if pair is None:
+        note = "only the encoder ran: --pair gives the target text, for decoder and cross-attention"
+        tokens: dict[Kind, Tokens] = {"encoder": source_tokens}
+        return Prepared(source, tokens, tokens, (*notes, note), encoder_only=True)
+    if not pair:
+        raise UsageError("--pair is empty: the decoder has nothing to read")
+    target, target_tokens, target_notes = _encode(loaded, pair, None, truncate, target=True)
+    ids, target_tokens = _decoder_input(loaded, target["input_ids"], target_tokens)
+    queries: dict[Kind, Tokens] = {"encoder": source_tokens, "decoder": target_tokens, "cross": target_tokens}
+    keys: dict[Kind, Tokens] = {"encoder": source_tokens, "decoder": target_tokens, "cross": source_tokens}
+    return Prepared({**source, "decoder_input_ids": ids}, queries, keys, (*notes, *target_notes))
+
+
+def _decoder_input(loaded: Loaded, ids: Tensor, tokens: Tokens) -> tuple[Tensor, Tokens]:
+    """Give what the decoder reads to predict a target: the start token, then the target without its last token.
+
+    A tokenizer that begins with the start token by itself has done so already.
+    """
+    start = loaded.model.config.decoder_start_token_id
+    if start is None:
+        raise CaptureError(f"{loaded.name}: its config has no decoder_start_token_id")
+    if int(ids[0, 0]) == start:
+        return ids, tokens
+    shifted = torch.cat([torch.tensor([[start]], device=ids.device), ids[:, :-1]], dim=1)
+    piece = str(loaded.tokenizer.convert_ids_to_tokens(start))
+    first = Token(0, start, piece, piece, special=True, piece=piece, sequence=None)
+    return shifted, (first, *(replace(token, position=token.position + 1) for token in tokens[:-1]))
+
+
+def _encode(
+    loaded: Loaded, text: str, pair: str | None, truncate: bool, *, target: bool = False
+) -> tuple[dict[str, Tensor], Tokens, tuple[str, ...]]:
+    """Tokenise, and give ``(tensors, tokens, notes)``."""
+    limit = _limit(loaded, target=target)
+    texts = {"text_target": text} if target else {"text": text, "text_pair": pair}
+    made = loaded.tokenizer(**texts, return_tensors="pt", verbose=False)
+    notes: tuple[str, ...] = ()
+    length = made["input_ids"].shape[1]
+    if length > limit:
+        if not truncate:
+            raise UsageError(
+                f"the text has {length:,} tokens; {loaded.name} reads at most {limit:,}",
+                f"--truncate cuts it to {limit:,}",
+            )
+        made = loaded.tokenizer(**texts, return_tensors="pt", truncation=True, max_length=limit)
+        notes = (
+            f"cut to the model's {limit:,} tokens: {length - made['input_ids'].shape[1]:,} are left out",
+        )
+    if made["input_ids"].shape[1] == 0:
+        raise UsageError("the text has no tokens for this model: there is nothing to attend to")
+    if not made.encodings:
+        raise CaptureError(f"{loaded.name}: its tokenizer gives no offsets", "save it as a fast tokenizer")
+    backend = loaded.tokenizer.backend_tokenizer
+    tokens = tokens_from_encoding(backend, made.encodings[0], text=text, pair=pair)
+    accepted = ("input_ids", "attention_mask", "token_type_ids")
+    device = loaded.model.device
+    tensors = {name: made[name].to(device) for name in accepted if name in made}
+    return tensors, tokens, notes
+
+
+def _limit(loaded: Loaded, *, target: bool = False) -> int:
+    """Give the number of tokens that a model reads at most."""
+    config = loaded.model.config.get_text_config()
+    names = (
+        ("max_target_positions", "max_position_embeddings")
+        if target
+        else ("max_position_embeddings", "n_positions")
+    )
+    limits = [value for name in names if isinstance(value := getattr(config, name, None), int) and value > 0][
+        :1
+    ]
+    if "roberta" in config.model_type or config.model_type in ("camembert", "xlm-roberta"):
+        # These number their positions from behind the padding token's id.
+        limits = [limit - (config.pad_token_id or 0) - 1 for limit in limits]
+    if (tokenizer_limit := loaded.tokenizer.model_max_length) < _NO_LIMIT:
+        limits.append(tokenizer_limit)
+    return min(limits, default=_NO_LIMIT)
+
+
+def _kind_of_single_stack(model: Any) -> Kind:
+    """Tell whether a model with one stack is a decoder: whether its attention modules hide the future."""
+    if getattr(model.config, "is_decoder", False):
+        return "decoder"
+    for module in model.modules():
+        causal = getattr(module, "is_causal", None)
+        if isinstance(causal, bool):
+            return "decoder" if causal else "encoder"
+    return "decoder" if type(model).__name__ in _causal_bases() else "encoder"
+
+
+def _causal_bases() -> frozenset[str]:
+    """Name the base models of all families that transformers also offers as a causal language model only."""
+    from transformers.models.auto import modeling_auto as auto
+
+    masked = set(auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES)
+    causal = set(auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES) - masked
+    names = (auto.MODEL_MAPPING_NAMES.get(family) for family in causal)
+    return frozenset(name for name in names if isinstance(name, str))

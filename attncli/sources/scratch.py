@@ -1,0 +1,206 @@
+"""A small Transformer built from our own attention, over any sentence, with seeded random weights.
+
+Nothing in it is trained. It shows what the operations do (masks, heads, positions, cross-attention), not what a
+language model has learned.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from attncli.attention.modules import MultiHeadAttention
+from attncli.attention.operation import AttentionOperation
+from attncli.attention.positions import sinusoidal_positions
+from attncli.errors import UsageError
+from attncli.record import KINDS, Kind, Observer, Run, Site, SourceInfo, Tokens
+from attncli.registry import Entry, Parameter
+from attncli.sources.emission import Emitter
+from attncli.sources.tokens import words_of_text
+
+ENTRY = Entry(
+    name="scratch",
+    summary="attncli's own attention with random weights, untrained: shows what the operations do",
+    reference="Vaswani et al. 2017, arXiv 1706.03762",
+    parameters=(
+        Parameter("layers", 1, "number of layers", minimum=1),
+        Parameter("heads", 1, "number of heads; divides d-model", minimum=1),
+        Parameter("d-model", 64, "size of the vectors; even", minimum=2),
+        Parameter("causal", False, "a decoder: no position sees later ones"),
+        Parameter("seed", 0, "seed of the random weights", minimum=0),
+    ),
+)
+
+UNTRAINED = (
+    "weights are random, not trained: this shows the operation, not language (--model for a trained one)"
+)
+
+
+class Block(nn.Module):
+    """One layer: self-attention, cross-attention where there is a memory, a feed-forward network; pre-norm."""
+
+    def __init__(self, d_model: int, heads: int, *, causal: bool, cross: bool) -> None:
+        super().__init__()
+        self.attention = MultiHeadAttention(d_model, heads, causal=causal)
+        self.cross = MultiHeadAttention(d_model, heads) if cross else None
+        self.norms = nn.ModuleList(nn.LayerNorm(d_model) for _ in range(3))
+        self.feed_forward = nn.Sequential(
+            nn.Linear(d_model, 4 * d_model), nn.GELU(), nn.Linear(4 * d_model, d_model)
+        )
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch query d_model"],
+        memory: Float[Tensor, "batch key d_model"] | None,
+        observe: Observation,
+    ) -> Float[Tensor, "batch query d_model"]:
+        """Refine each position with what it attends to.
+
+        Args:
+            observe: Shown each attention operation.
+        """
+        normed = self.norms[0](x)
+        x = x + self.attention(normed, observe=observe.of_self)[0]
+        if self.cross is not None and memory is not None:
+            x = x + self.cross(self.norms[1](x), memory, observe=observe.of_cross)[0]
+        refined: Tensor = x + self.feed_forward(self.norms[2](x))
+        return refined
+
+
+@dataclass(frozen=True)
+class Observation:
+    """Takes a layer's operations to the emitter, named."""
+
+    emitter: Emitter
+    kind: Kind
+    layer: int
+    module: str
+
+    def of_self(self, operation: AttentionOperation, output: Tensor) -> None:
+        """Show a self-attention operation."""
+        self._emit(self.kind, f"{self.module}.attention", operation, output)
+
+    def of_cross(self, operation: AttentionOperation, output: Tensor) -> None:
+        """Show a cross-attention operation."""
+        self._emit("cross", f"{self.module}.cross", operation, output)
+
+    def _emit(self, kind: Kind, module: str, operation: AttentionOperation, output: Tensor) -> None:
+        site = Site(kind, self.layer, operation.heads, operation.kv_heads, module)
+        self.emitter.emit(site, operation, output, "scratch")
+
+
+class ScratchSource:
+    """A seeded encoder, decoder (`causal`) or, with a second text, encoder–decoder over a sentence.
+
+    Args:
+        text: Cut into words and punctuation.
+        pair: The target side: makes an encoder–decoder whose decoder attends to `text`.
+        causal: Whether the model of a single text is a decoder.
+
+    Raises:
+        UsageError: The sizes do not fit together, or there is nothing to attend to.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        pair: str | None = None,
+        *,
+        layers: int = 1,
+        heads: int = 1,
+        d_model: int = 64,
+        causal: bool = False,
+        seed: int = 0,
+        verify: bool = True,
+    ) -> None:
+        if d_model % heads or d_model % 2:
+            raise UsageError(f"--d-model {d_model}: must be even and a multiple of the {heads} heads")
+        self.depth_of_all, self.seed, self.verify = layers, seed, verify
+        self.source_tokens = _words(text, "text")
+        self.target_tokens = None if pair is None else _words(pair, "--pair")
+        self._d_model = d_model
+        first: Kind = "decoder" if causal and pair is None else "encoder"
+        self._stacks: list[tuple[Kind, nn.ModuleList]] = []
+        with torch.random.fork_rng(devices=[]):
+            # nn.Linear draws from the global generator; it is forked, so that the caller's stays as it was.
+            torch.manual_seed(seed)
+            self._stacks.append(
+                (first, _stack(layers, d_model, heads, causal=first == "decoder", cross=False))
+            )
+            if pair is not None:
+                self._stacks.append(("decoder", _stack(layers, d_model, heads, causal=True, cross=True)))
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """The kinds of attention that this model has."""
+        have = {kind for kind, _ in self._stacks} | ({"cross"} if self.target_tokens is not None else set())
+        return tuple(kind for kind in KINDS if kind in have)
+
+    def depth(self, kind: Kind) -> int:
+        """Give the number of layers that have this kind of attention."""
+        return self.depth_of_all if kind in self.kinds else 0
+
+    def axes(self, kind: Kind) -> tuple[Tokens, Tokens]:
+        """Give the query and key tokens of a kind of attention."""
+        target = self.source_tokens if self.target_tokens is None else self.target_tokens
+        if kind == "encoder":
+            return self.source_tokens, self.source_tokens
+        return target, self.source_tokens if kind == "cross" else target
+
+    @torch.inference_mode()
+    def run(self, observers: Sequence[Observer]) -> Run:
+        """Run forward once and show the observers what they asked for."""
+        emitter = Emitter(observers, verify=self.verify)
+        memory: Tensor | None = None
+        for (kind, stack), tokens in zip(
+            self._stacks, (self.source_tokens, self.target_tokens), strict=False
+        ):
+            assert tokens is not None
+            x = self._embed(tokens)
+            for layer, block in enumerate(stack):
+                x = block(x, memory, Observation(emitter, kind, layer, f"{kind}.{layer}"))
+            memory = x
+        axes = {kind: self.axes(kind) for kind in self.kinds}
+        return Run(
+            source=SourceInfo("scratch", "scratch", family="scratch"),
+            sites=tuple(emitter.sites),
+            queries={kind: pair[0] for kind, pair in axes.items()},
+            keys={kind: pair[1] for kind, pair in axes.items()},
+            reports=tuple(emitter.reports),
+            notes=(UNTRAINED,),
+            seed=self.seed,
+        )
+
+    def _embed(self, tokens: Tokens) -> Float[Tensor, "1 query d_model"]:
+        """Give each word a vector that depends on the word and the seed alone, plus its position."""
+        vectors = []
+        for token in tokens:
+            generator = torch.Generator().manual_seed(zlib.crc32(token.text.encode()) ^ self.seed)
+            vectors.append(torch.randn(self._d_model, generator=generator))
+        return (torch.stack(vectors) + sinusoidal_positions(len(tokens), self._d_model)).unsqueeze(0)
+
+
+def _stack(layers: int, d_model: int, heads: int, *, causal: bool, cross: bool) -> nn.ModuleList:
+    return nn.ModuleList(Block(d_model, heads, causal=causal, cross=cross) for _ in range(layers)).eval()
+
+
+def _spread_scores(module: nn.Module) -> None:
+    """Scale query and key projections so that scores have variance 1, as Glorot's rule gives for square matrices.
+
+    nn.Linear's own initialisation gives them a ninth of it: every map would be a uniform grey.
+    """
+    if isinstance(module, MultiHeadAttention):
+        for projection in (module.query, module.key, module.value):
+            projection.weight.data.mul_(3**0.5)
+
+
+def _words(text: str, what: str) -> Tokens:
+    tokens = words_of_text(text)
+    if not tokens:
+        raise UsageError(f"{what} is empty: there is nothing to attend to")
+    return tokens

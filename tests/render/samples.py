@@ -1,0 +1,115 @@
+"""Views to draw in tests and in the gallery: real-looking attention, computed, with all-different sizes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from attncli.labels import safe_label
+from attncli.record import Provenance, SourceInfo, Token, Tokens
+from attncli.view import Column, Header, Matrix, MatrixGrid, Table
+
+ANIMAL = "[CLS] the animal didn ' t cross the street because it was too tired . [SEP]".split()
+
+HOSTILE = (
+    "\x1b[31mred",
+    "\x1b]0;owned\x07",
+    "\x9b2J",
+    "[/]",
+    "[red]",
+    ":smile:",
+    r"$\badcmd$",
+    "<script>alert(1)</script>",
+    "\u202egnp.exe",
+    "\u0301",
+    "\U0001f468\u200d\U0001f469\u200d\U0001f467",
+    "交通",
+    "\x00",
+    "a\nb\r\tc",
+    '=cmd("x,y")',
+    "a|b`c\\|d",
+    "\ud83d",
+    " the ",
+    "",
+)
+
+SOURCE = SourceInfo("bert-tiny", "pretrained", family="bert", capture="interface")
+PROVENANCE = Provenance("0.1.0", torch="2.13.0", transformers="5.0.0", argv=("show", "x"))
+
+
+def header(title: str = "bert-tiny · encoder", command: str = "show", notes: tuple[str, ...] = ()) -> Header:
+    return Header(command=command, title=title, provenance=PROVENANCE, source=SOURCE, notes=notes)
+
+
+def tokens(texts: list[str] | tuple[str, ...], first: int = 0) -> Tokens:
+    return tuple(
+        Token(first + index, 100 + index, text, safe_label(text), special=text in ("[CLS]", "[SEP]"))
+        for index, text in enumerate(texts)
+    )
+
+
+def weights(
+    rows: int, columns: int, seed: int = 0, pattern: str = "mixed", causal: bool = False
+) -> np.ndarray:
+    """Draw a head that looks like one: previous token, itself, a sink, a few far words, or all alike."""
+    generator = np.random.default_rng(seed)
+    query, key = np.arange(rows)[:, None], np.arange(columns)[None, :]
+    scores = generator.normal(0, 1.2, (rows, columns))
+    if pattern == "previous":
+        scores = np.where(key == query - 1, 6.0, scores)
+    elif pattern == "self":
+        scores = np.where(key == query, 4.0, scores)
+    elif pattern == "sink":
+        scores = np.where(key == 0, 4.5, scores)
+    elif pattern == "local":
+        scores = scores - np.abs(key - query) * 0.8
+    elif pattern == "uniform":
+        scores = scores * 0.1
+    if causal:
+        scores = np.where(key <= query, scores, -np.inf)
+    exponents = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return (exponents / exponents.sum(axis=1, keepdims=True)).astype(np.float32)
+
+
+PATTERNS = ("mixed", "previous", "self", "sink", "local", "uniform")
+
+
+def grid(
+    texts: list[str] | tuple[str, ...] = tuple(ANIMAL),
+    layers: int = 1,
+    heads: int = 1,
+    causal: bool = False,
+    keys: list[str] | None = None,
+    **settings: object,
+) -> MatrixGrid:
+    rows, columns = len(texts), len(keys or texts)
+    allowed = np.tri(rows, columns, dtype=bool) if causal else None
+    kind = "decoder" if causal else ("cross" if keys else "encoder")
+    matrices = tuple(
+        Matrix(
+            weights(rows, columns, layer * heads + head, PATTERNS[(layer * 5 + head * 7) % 6], causal),
+            allowed,
+            kind=kind,
+            layer=layer,
+            head=head,
+        )
+        for layer in range(layers)
+        for head in range(heads)
+    )
+    made = settings.pop("header", header())
+    return MatrixGrid(made, matrices, tokens(texts), tokens(keys or texts), **settings)  # type: ignore[arg-type]
+
+
+def mask(size: int = 9, window: int = 4, texts: list[str] | None = None) -> MatrixGrid:
+    allowed = np.tri(size, dtype=bool) & ~np.tri(size, k=-window, dtype=bool)
+    per_row = allowed.sum(axis=1).tolist()
+    facts = ({"density": float(allowed.mean()), "keys_per_row": per_row},)
+    names = tokens(texts or [str(index) for index in range(size)])
+    one = Matrix(allowed.astype(np.float32), allowed)
+    title = header(f"sliding_window · window {window}", "mask")
+    return MatrixGrid(title, (one,), names, names, unit="mask", facts=facts)
+
+
+def table(texts: tuple[str, ...] = ("the", "交通")) -> Table:
+    columns = (Column("text"), Column("entropy", unit="bits", digits=2), Column("count"), Column("special"))
+    rows = tuple((text, 1.23456 * index, index, index == 0) for index, text in enumerate(texts))
+    return Table(header("tokens of a text", "tokens"), columns, rows, "tokens", {"vocabulary": 30522})
