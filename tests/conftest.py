@@ -20,7 +20,9 @@ def model_folder() -> Callable[[str], Path]:
         folder = models_folder() / name
         if not (folder / "config.json").is_file():
             note = models_folder() / "why-not.txt"
-            reason = note.read_text(encoding="utf-8").strip() if note.is_file() else "run tests/models/fetch.py"
+            reason = (
+                note.read_text(encoding="utf-8").strip() if note.is_file() else "run tests/models/fetch.py"
+            )
             pytest.skip(f"no model {name}: {reason}")
         return folder
 

@@ -57,7 +57,9 @@ def test_the_dialect_is_read_from_the_tokenizers_parts() -> None:
     llama.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()])
     assert dialect_of(llama) == LLAMA
     clip = Tokenizer(models.BPE(end_of_word_suffix="</w>"))
-    clip.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.ByteLevel()])
+    clip.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.ByteLevel()]
+    )
     assert dialect_of(clip) == Dialect(byte_level=True, word_end="</w>")
     bert = Tokenizer(models.WordPiece(continuing_subword_prefix="##"))
     assert dialect_of(bert) == Dialect(continuation="##")

@@ -36,7 +36,9 @@ def word_pieces(*pieces: str) -> Tokenizer:
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.add_special_tokens(["[UNK]", "[CLS]", "[SEP]"])
     tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 1), ("[SEP]", 2)]
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[("[CLS]", 1), ("[SEP]", 2)],
     )
     return tokenizer
 
@@ -119,10 +121,10 @@ def test_a_space_that_a_metaspace_tokenizer_splits_off_still_belongs_to_the_piec
 
 
 def test_pieces_without_an_end_of_word_go_on() -> None:
-    vocabulary = {piece: i for i, piece in enumerate(("u", "n", "un", "d", "o", "do", "do</w>", "o</w>", "d</w>"))}
-    tokenizer = Tokenizer(
-        models.BPE(vocabulary, [("u", "n"), ("d", "o</w>")], end_of_word_suffix="</w>")
-    )
+    vocabulary = {
+        piece: i for i, piece in enumerate(("u", "n", "un", "d", "o", "do", "do</w>", "o</w>", "d</w>"))
+    }
+    tokenizer = Tokenizer(models.BPE(vocabulary, [("u", "n"), ("d", "o</w>")], end_of_word_suffix="</w>"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     tokenizer.decoder = decoders.BPEDecoder(suffix="</w>")
     tokens = read(tokenizer, "undo do")
