@@ -42,6 +42,7 @@ class FullWeights:
     keys: Sequence[int] | None = None
     memory: Callable[[], int | None] = available_bytes
     _kept: dict[int, _Layer] = field(default_factory=dict)
+    _seen: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self._wanted_layers = self.layers.resolve(self.depth)
@@ -50,7 +51,10 @@ class FullWeights:
 
     def request(self, site: Site) -> Request | None:
         """Ask for the chosen heads and for the range of rows that holds the chosen ones."""
-        if site.kind != self.kind or site.layer not in self._wanted_layers:
+        if site.kind != self.kind:
+            return None
+        self._seen.add(site.layer)
+        if site.layer not in self._wanted_layers:
             return None
         heads = self.heads.resolve(site.heads)
         if not self._kept:
@@ -99,10 +103,22 @@ class FullWeights:
                 "ask for fewer layers and heads (--layer, --head, mean) or for some rows (--query)",
             )
 
-    @property
-    def missing_layers(self) -> tuple[int, ...]:
-        """Layers that were asked for by number and had no attention to show."""
-        return tuple(layer for layer in self._wanted_layers if layer not in self._kept)
+    def raise_if_missing(self, asked: str) -> None:
+        """Refuse layers that were asked for by number and have no attention to show.
+
+        Args:
+            asked: The selection as the user wrote it, for the message.
+
+        Raises:
+            UsageError: A layer that was named, or every layer, has none.
+        """
+        missing = [layer for layer in self._wanted_layers if layer not in self._kept]
+        if not missing or (self.layers.ranges is None and self._kept):
+            return
+        have = ", ".join(map(str, sorted(self._seen))) or "none"
+        raise UsageError(
+            f"--layer {asked}: layer {missing[0]} has no {self.kind} attention", f"layers that have: {have}"
+        )
 
     def matrices(self) -> tuple[Matrix, ...]:
         """Give the maps, by layer and head in the order asked for."""

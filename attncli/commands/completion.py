@@ -1,4 +1,7 @@
-"""attncli completion: a script that completes attncli's commands and options in a shell."""
+"""attncli completion: Print a script that completes attncli's commands and options in a shell.
+
+For bash: put  eval "$(attncli completion bash)"  into ~/.bashrc.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +19,12 @@ VARIABLE = "_ATTNCLI_COMPLETE"
 
 
 def completion(
-    shell: Annotated[str, typer.Argument(help=f"One of: {', '.join(SHELLS)}.")],
+    shell: Annotated[str, typer.Argument(metavar="SHELL", help=f"One of: {', '.join(SHELLS)}.")],
 ) -> None:
-    """Print a completion script. For bash: eval "$(attncli completion bash)" in ~/.bashrc."""
-    text = completion_script(shell)
-    del text  # lead: deliver the text as it is
+    """Print a completion script."""
+    from attncli.delivery import deliver_text
+
+    deliver_text(completion_script(shell))
 
 
 def completion_script(shell: str) -> str:

@@ -1,4 +1,4 @@
-"""attncli doctor: what attncli runs on, and what is missing."""
+"""attncli doctor: Say what attncli runs on, and what is missing. Exits with 3 where a check fails."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ from typing import Annotated, Literal, TextIO
 import typer
 
 from attncli import __version__
+from attncli.commands._options import ARGV, OutputOptions, spread
 from attncli.errors import CheckFailed
 from attncli.memory import available_bytes, human_bytes
 from attncli.record import Provenance
+from attncli.terminal import abilities
 from attncli.view import Column, Header, Table
 
 EXAMPLES = ("attncli doctor --quick", "attncli doctor --json")
@@ -58,12 +60,25 @@ class Check:
     hint: str = ""
 
 
-def doctor(
-    quick: Annotated[bool, typer.Option("--quick", help="Do not start torch (about 3 seconds).")] = False,
-) -> None:
-    """Say what attncli runs on, and what is missing. Exits with 3 where a check fails."""
-    view = doctor_view(quick=quick)
-    # lead: deliver(view), with colors={"stdout": (mode, why), "stderr": (mode, why)} from the colour decision
+@dataclass(frozen=True, slots=True)
+class Depth:
+    """How closely to look."""
+
+    quick: Annotated[bool, typer.Option("--quick", help="Do not start torch (about 3 seconds).")] = False
+
+
+@spread
+def doctor(depth: Depth, output: OutputOptions) -> None:
+    """Say what attncli runs on."""
+    from attncli.commands._running import plan_output
+    from attncli.delivery import deliver
+
+    plan = plan_output(output, "Table", default="table")
+    streams = {"stdout": sys.stdout, "stderr": sys.stderr}
+    seen = {name: abilities(stream, color=output.color) for name, stream in streams.items()}
+    colors: dict[str, tuple[str, str]] = {name: (found.color, found.reason) for name, found in seen.items()}
+    view = doctor_view(quick=depth.quick, colors=colors, argv=ARGV.get())
+    deliver(view, plan)
     fail_if_ill(view)
 
 

@@ -1,13 +1,15 @@
-"""attncli list: what there is to choose from."""
+"""attncli list: List what there is to choose from: variants, masks, formats, metrics, sources, models."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
 from attncli import __version__
+from attncli.commands._options import ARGV, OutputOptions, spread
 from attncli.errors import UsageError, did_you_mean
 from attncli.record import Provenance
 from attncli.registry import FOLDERS, Entry, Parameter, entries
@@ -18,12 +20,23 @@ EXAMPLES = ("attncli list", "attncli list masks --json")
 KINDS = (*FOLDERS, "models")
 
 
-def list_(
-    kind: Annotated[str | None, typer.Argument(help=f"One of: {', '.join(KINDS)}.")] = None,
-) -> None:
-    """List the sources, variants, masks, metrics, formats and models there are."""
-    view = list_view(kind)
-    del view  # lead: deliver(view)
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which kind of thing."""
+
+    kind: Annotated[
+        str | None, typer.Argument(metavar="KIND", help=f"One of: {', '.join(KINDS)}.", show_default=False)
+    ] = None
+
+
+@spread
+def list_(wanted: Wanted, output: OutputOptions) -> None:
+    """List what there is to choose from."""
+    from attncli.commands._running import plan_output
+    from attncli.delivery import deliver
+
+    plan = plan_output(output, "Table", default="table")
+    deliver(list_view(wanted.kind, ARGV.get()), plan)
 
 
 def list_view(kind: str | None = None, argv: tuple[str, ...] = ()) -> Table:

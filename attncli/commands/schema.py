@@ -1,14 +1,19 @@
-"""attncli schema: the JSON Schema of a command's JSON."""
+"""attncli schema: Print the JSON Schema (draft 2020-12) of a command's JSON.
+
+Without a command it lists the schemas.
+"""
 
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from importlib.resources import files
 from typing import Annotated
 
 import typer
 
 from attncli import __version__
+from attncli.commands._options import ARGV, OutputOptions, spread
 from attncli.errors import UsageError, did_you_mean
 from attncli.record import Provenance
 from attncli.view import Column, Header, Table
@@ -16,16 +21,27 @@ from attncli.view import Column, Header, Table
 EXAMPLES = ("attncli schema", "attncli schema show")
 
 
-def schema(
-    command: Annotated[str | None, typer.Argument(help="The command whose JSON is described.")] = None,
-) -> None:
-    """Print the JSON Schema (draft 2020-12) of a command's JSON; without a command, list the schemas."""
-    if command is None:
-        view = schema_list_view()
-        del view  # lead: deliver(view)
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Whose schema."""
+
+    command: Annotated[
+        str | None,
+        typer.Argument(metavar="COMMAND", help="The command whose JSON is described.", show_default=False),
+    ] = None
+
+
+@spread
+def schema(wanted: Wanted, output: OutputOptions) -> None:
+    """Print a schema, or list them."""
+    from attncli.commands._running import plan_output
+    from attncli.delivery import deliver, deliver_text
+
+    if wanted.command is None:
+        plan = plan_output(output, "Table", default="table")
+        deliver(schema_list_view(ARGV.get()), plan)
     else:
-        text = schema_text(command)
-        del text  # lead: deliver the text as it is
+        deliver_text(schema_text(wanted.command))
 
 
 def schema_text(command: str) -> str:

@@ -1,13 +1,15 @@
-"""attncli tokens: only tokenise."""
+"""attncli tokens: Split a text into a model's tokens and say what each one stands for. Loads no torch."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from attncli import __version__
+from attncli.commands._options import ARGV, OutputOptions, TextInput, spread
 from attncli.errors import UsageError
 from attncli.record import Provenance, Token, Tokens
 from attncli.view import Column, Header, Table
@@ -32,21 +34,31 @@ COLUMNS = (
 )
 
 
-def tokens(
-    text: Annotated[str | None, typer.Argument(help="The text; - reads standard input.")] = None,
-    file: Annotated[str | None, typer.Option("--file", help="Read the text from a file.")] = None,
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """With which tokenizer."""
+
     pair: Annotated[
-        str | None, typer.Option("--pair", help="A second text, for models that take two.")
-    ] = None,
+        str | None, typer.Option(metavar="TEXT", help="A second text, for models that take two.")
+    ] = None
     model: Annotated[
-        str | None, typer.Option("--model", "-m", help="A model's folder or hub name; without it, words.")
-    ] = None,
-    offline: Annotated[bool, typer.Option("--offline", help="Download nothing.")] = False,
-) -> None:
-    """Split a text into tokens and say what each one stands for. Loads no torch."""
-    # lead: text = the shared reading of TEXT, -, a pipe and --file
-    view = tokens_view(text or "", model, pair=pair, offline=offline)
-    del view  # lead: deliver(view)
+        str | None,
+        typer.Option(
+            "--model", "-m", metavar="NAME", help="A model's folder or hub name; without it, words."
+        ),
+    ] = None
+    offline: Annotated[bool, typer.Option("--offline", help="Download nothing.")] = False
+
+
+@spread
+def tokens(text: TextInput, choice: Choice, output: OutputOptions) -> None:
+    """Split a text into tokens."""
+    from attncli.commands._running import plan_output
+    from attncli.delivery import deliver
+
+    plan = plan_output(output, "Table", default="table")
+    read = text.read("tokens")
+    deliver(tokens_view(read, choice.model, pair=choice.pair, offline=choice.offline, argv=ARGV.get()), plan)
 
 
 def tokens_view(

@@ -29,15 +29,13 @@ def separated(view: View, options: Options, separator: str, line_end: str, quote
         quote: Makes one cell's text safe for this form.
     """
 
-    def cell(text: str) -> str:
-        guarded = options.csv_safe and text.startswith(_FORMULA_STARTS)
+    def cell(value: object) -> str:
+        text = cell_text(value)
+        guarded = options.csv_safe and isinstance(value, str) and text.startswith(_FORMULA_STARTS)
         return quote("'" + text if guarded else text)
 
     if isinstance(view, Table):
-        lines = [
-            [column.name for column in view.columns],
-            *([cell_text(value) for value in row] for row in view.rows),
-        ]
+        lines = [[column.name for column in view.columns], *view.rows]
         text = "".join(separator.join(map(cell, line)) + line_end for line in lines)
     else:
         heading = separator.join(columns(view)) + line_end

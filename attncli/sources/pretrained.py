@@ -16,7 +16,7 @@ from attncli.sources.capture import Call, SiteNamer, depth, operation_of, watche
 from attncli.sources.eager import run_eager
 from attncli.sources.emission import Emitter
 from attncli.sources.loading import Loaded, LoadOptions, load
-from attncli.sources.tokens import tokens_from_encoding
+from attncli.sources.tokens import positions, tokens_from_encoding
 
 ENTRY = Entry(
     name="pretrained",
@@ -190,11 +190,6 @@ def from_inputs(
     """
     queries = {kind: positions(query) for kind, (query, _) in lengths.items()}
     return Prepared(inputs, queries, {kind: positions(key) for kind, (_, key) in lengths.items()})
-
-
-def positions(count: int) -> Tokens:
-    """Make tokens that are nothing but positions."""
-    return tuple(Token(i, None, str(i), str(i)) for i in range(count))
 
 
 def _prepare_two_stacks(loaded: Loaded, text: str, pair: str | None, truncate: bool) -> Prepared:

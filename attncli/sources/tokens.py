@@ -84,6 +84,11 @@ def tokens_from_ids(tokenizer: Tokenizer, ids: Iterable[int]) -> Tokens:
     return tuple(tokens)
 
 
+def positions(count: int) -> Tokens:
+    """Make tokens that are nothing but positions."""
+    return tuple(Token(i, None, str(i), str(i)) for i in range(count))
+
+
 def words_of_text(text: str) -> Tokens:
     """Split a text into words and punctuation marks, for a model without a vocabulary of its own.
 

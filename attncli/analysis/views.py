@@ -1,0 +1,119 @@
+"""From what observers kept to what is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attncli.labels import safe_label
+from attncli.record import Kind, Provenance, Run, SourceInfo, Tokens
+from attncli.view import Header, Matrix, MatrixGrid
+
+_OF_KIND: Mapping[str, str] = {
+    "encoder": "encoder self-attention",
+    "decoder": "decoder self-attention",
+    "cross": "cross-attention",
+}
+
+
+def weights_view(
+    matrices: Sequence[Matrix],
+    run: Run,
+    kind: Kind,
+    queries: Tokens,
+    keys: Tokens,
+    made: Provenance,
+    top: int | None,
+) -> MatrixGrid:
+    """Make the view of ``show``.
+
+    Args:
+        queries: Tokens of the rows that were kept.
+        keys: Tokens of the columns that were kept.
+        made: How the answer was made.
+        top: List only this many strongest keys of each row.
+    """
+    header = Header(
+        command="show",
+        title=f"{source_title(run.source)} · {_what(matrices, kind)}",
+        provenance=made,
+        source=run.source,
+        notes=(*run.notes, *_dead_row_notes(matrices)),
+    )
+    return MatrixGrid(header, tuple(matrices), queries, keys, "weight", top)
+
+
+def mask_view(
+    masks: Sequence[tuple[Matrix, NDArray[np.bool_]]],
+    title: str,
+    queries: Tokens,
+    keys: Tokens,
+    made: Provenance,
+    *,
+    source: SourceInfo | None = None,
+    notes: Sequence[str] = (),
+    facts: Sequence[Mapping[str, object]] = (),
+) -> MatrixGrid:
+    """Make the view of ``mask``.
+
+    Args:
+        masks: For each, an empty matrix that names it, and which keys each row may attend to ``(query, key)``.
+        facts: More to say of each mask, in their order.
+    """
+    matrices = tuple(
+        Matrix(mask.astype(np.float32), mask, kind=named.kind, layer=named.layer, head=named.head)
+        for named, mask in masks
+    )
+    extra = list(facts) or [{}] * len(masks)
+    all_facts = tuple({**mask_facts(mask), **more} for (_, mask), more in zip(masks, extra, strict=True))
+    header = Header(command="mask", title=title, provenance=made, source=source, notes=tuple(notes))
+    return MatrixGrid(header, matrices, queries, keys, "mask", None, all_facts)
+
+
+def mask_facts(mask: NDArray[np.bool_]) -> dict[str, object]:
+    """Measure a mask.
+
+    Returns:
+        ``density`` (share of the pairs that are allowed), ``keys_per_row`` (least, median and most keys that a row
+        sees) and ``rows_without_keys``.
+
+    >>> mask_facts(np.tri(4, dtype=bool))["keys_per_row"]
+    {'min': 1, 'median': 2.5, 'max': 4}
+    """
+    counts = mask.sum(axis=1)
+    if not counts.size:
+        return {"density": 0.0, "keys_per_row": {"min": 0, "median": 0.0, "max": 0}, "rows_without_keys": 0}
+    return {
+        "density": float(mask.mean()) if mask.size else 0.0,
+        "keys_per_row": {
+            "min": int(counts.min()),
+            "median": float(np.median(counts)),
+            "max": int(counts.max()),
+        },
+        "rows_without_keys": int((counts == 0).sum()),
+    }
+
+
+def source_title(source: SourceInfo) -> str:
+    """Name a source in a title: a folder by its last part."""
+    if source.kind == "scratch":
+        return "scratch (untrained)"
+    return safe_label(PurePath(source.name).name or source.name)
+
+
+def _what(matrices: Sequence[Matrix], kind: Kind) -> str:
+    if len(matrices) != 1:
+        return f"{_OF_KIND[kind]}, {len(matrices)} heads"
+    only = matrices[0]
+    layer = "mean of layers" if only.layer == "mean" else f"layer {only.layer}"
+    head = "mean of heads" if only.head == "mean" else f"head {only.head}"
+    return f"{_OF_KIND[kind]} {layer} {head}"
+
+
+def _dead_row_notes(matrices: Sequence[Matrix]) -> list[str]:
+    """Say how many rows may attend to nothing: their weights are zeros, which is easily mistaken."""
+    dead = max((int((~m.allowed.any(axis=1)).sum()) for m in matrices if m.allowed is not None), default=0)
+    return [f"{dead} rows may attend to no key at all: their weights are zero"] if dead else []

@@ -1,0 +1,206 @@
+"""Finds the commands, runs one, and turns what goes wrong into a line on stderr and an exit code."""
+
+from __future__ import annotations
+
+import builtins
+import os
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from attncli.errors import AttnCliError, UsageError, did_you_mean
+
+EPILOG = (
+    "Exit codes: 0 done, 1 failed, 2 usage, 3 a check failed, 4 model not to be had, 5 too large, "
+    "70 a bug of ours, 130 interrupted, 141 closed pipe."
+)
+ABOUT = """See attention, measure it, check it: your own, from scratch, or any pretrained model's."""
+EXAMPLES = (
+    'attncli show "The animal didn\'t cross the street because it was too tired."',
+    'attncli show "…" --model ./all-minilm-l6-v2 --layer 0-5 --head all -o heads.png',
+    "attncli mask causal --seq-len 8",
+)
+
+
+def run() -> None:
+    """Run the command line and exit with its code."""
+    sys.exit(main(sys.argv[1:]))
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one command.
+
+    Args:
+        arguments: As typed, without the program's name.
+
+    Returns:
+        The exit code.
+    """
+    arguments = list(arguments)
+    if arguments in (["--version"], ["-V"]):
+        return _print_version()
+    debug = "--debug" in arguments
+    try:
+        return _run_command(arguments)
+    except AttnCliError as error:
+        if debug:
+            raise
+        _report(error, arguments)
+        return error.exit_code
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        _close_stdout()
+        return 141
+    except MemoryError:
+        _complain("out of memory", "ask for fewer layers and heads, or for some rows (--query)")
+        return 5
+    except Exception as error:
+        if debug:
+            raise
+        return _report_unexpected(error)
+
+
+def command_names() -> list[str]:
+    """Name the commands, in alphabetical order."""
+    folder = Path(__file__).parent / "commands"
+    # A file whose name would hide a builtin has a trailing underscore.
+    return sorted(path.stem.rstrip("_") for path in folder.glob("*.py") if not path.stem.startswith("_"))
+
+
+def _run_command(arguments: list[str]) -> int:
+    names = command_names()
+    first = next(iter(arguments), "")
+    if first and not first.startswith("-") and first not in names:
+        raise UsageError(f"no command {first!r}", did_you_mean(first, names) or "try: attncli --help")
+    app = _app([first] if first in names else names)
+
+    import typer
+
+    from attncli.commands import _options
+
+    _options.ARGV.set(tuple(arguments))
+    try:
+        result = typer.main.get_command(app).main(args=arguments, prog_name="attncli", standalone_mode=False)
+    except typer.Exit as stop:
+        return int(stop.exit_code)
+    except typer.Abort:
+        return 130
+    except typer.TyperException as error:
+        raise _usage_error(error, first) from error
+    return result if isinstance(result, int) else 0
+
+
+def _app(names: Sequence[str]) -> Any:
+    """Make a Typer program of some commands, importing no others."""
+    import typer
+
+    markup: Any = (
+        "rich" if sys.stdout is not None and sys.stdout.isatty() and not os.environ.get("NO_COLOR") else None
+    )
+    app = typer.Typer(
+        name="attncli",
+        add_completion=False,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=markup,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        epilog=EPILOG,
+        help=_with_examples(ABOUT, EXAMPLES),
+    )
+
+    def version(value: bool) -> None:
+        if value:
+            raise typer.Exit(_print_version())
+
+    @app.callback()
+    def callback(
+        version: bool = typer.Option(
+            False, "--version", "-V", callback=version, is_eager=True, help="Show the version."
+        ),
+    ) -> None:
+        pass
+
+    for name in names:
+        app.command(name, help=help_text(name), epilog=EPILOG)(_function(name))
+    return app
+
+
+def help_text(name: str) -> str:
+    """Give a command's help: its module's docstring behind the name, and its examples."""
+    module = _module(name)
+    return _with_examples((module.__doc__ or "").partition(": ")[2].strip(), module.EXAMPLES)
+
+
+def _module(name: str) -> ModuleType:
+    suffix = "_" if hasattr(builtins, name) else ""
+    return import_module(f"attncli.commands.{name}{suffix}")
+
+
+def _function(name: str) -> Callable[..., None]:
+    module = _module(name)
+    function: Callable[..., None] = getattr(module, module.__name__.rpartition(".")[2])
+    return function
+
+
+def _with_examples(text: str, examples: Sequence[str]) -> str:
+    """Put a command's examples behind its first line, one to a line and not wrapped."""
+    first, _, rest = text.partition("\n")
+    lines = "\n".join(f"  {example}" for example in examples)
+    return f"{first}\n\n\b\nExamples:\n{lines}\n{rest}"
+
+
+def _usage_error(error: Any, command: str) -> UsageError:
+    """Say a usage error of Typer's in our words."""
+    message = error.format_message().strip().rstrip(".")
+    message = message[:1].lower() + message[1:]
+    if (name := getattr(error, "option_name", None)) and getattr(error, "possibilities", None) is not None:
+        context = getattr(error, "ctx", None)
+        known = [o for p in context.command.params for o in p.opts if o.startswith("--")] if context else []
+        close = did_you_mean(name, known)
+        hint = close if close and close.startswith("did you mean") else None
+        message = f"no such option: {name}"
+    else:
+        hint = None
+    return UsageError(message, hint or f"try: attncli {command} --help".replace("  ", " "))
+
+
+def _report(error: AttnCliError, arguments: Sequence[str]) -> None:
+    if sum(argument in ("-qq", "--quiet-errors") for argument in arguments):
+        return
+    _complain(error.message, error.hint)
+
+
+def _report_unexpected(error: Exception) -> int:
+    if type(error).__name__ == "OutOfMemoryError" or "not enough memory" in str(error):
+        _complain("out of memory", "ask for fewer layers and heads, or for some rows (--query)")
+        return 5
+    what = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+    _complain(f"a bug of ours: {what}", "run it again with --debug and report what it prints")
+    return 70
+
+
+def _complain(message: str, hint: str | None) -> None:
+    from attncli.delivery import say
+
+    say(f"error: {message}")
+    if hint:
+        say(hint if hint.startswith("try: ") else f"hint: {hint}")
+
+
+def _print_version() -> int:
+    from attncli import __version__
+
+    print(f"attncli {__version__}")
+    return 0
+
+
+def _close_stdout() -> None:
+    """Point stdout elsewhere, so that the interpreter's last flush does not complain about the closed pipe."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError):
+        pass  # stdout is no file, or closed

@@ -1,0 +1,219 @@
+"""Options that commands share, grouped: a command takes whole groups, Typer sees their fields as options."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from collections.abc import Callable
+from contextvars import ContextVar
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, get_type_hints
+
+import typer
+
+from attncli.errors import ReadError, UsageError
+from attncli.labels import safe_label
+
+ARGV: ContextVar[tuple[str, ...]] = ContextVar("ARGV", default=())
+"""What the user typed, for the provenance of an answer."""
+
+
+def spread(function: Callable[..., None]) -> Callable[..., None]:
+    """Let a command take dataclasses: their fields become its options, and come back to it as the dataclasses.
+
+    A field is declared as Typer wants a parameter: ``layer: Annotated[str, typer.Option(help="…")] = "all"``.
+    """
+    hints = get_type_hints(function, include_extras=True)
+    hints.pop("return", None)
+    groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
+    parameters = []
+    for name, parameter in inspect.signature(function).parameters.items():
+        if name in groups:
+            parameters.extend(_parameters_of(groups[name]))
+        else:
+            parameters.append(parameter.replace(annotation=hints[name]))
+
+    @functools.wraps(function)
+    def command(**values: Any) -> None:
+        arguments = {}
+        for name, group in groups.items():
+            arguments[name] = group(**{f.name: values.pop(f.name) for f in fields(group)})
+        function(**values, **arguments)
+
+    keyword_only = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in parameters]
+    command.__signature__ = inspect.Signature(keyword_only)  # type: ignore[attr-defined]
+    command.__annotations__ = {p.name: p.annotation for p in keyword_only}
+    del command.__wrapped__
+    return command
+
+
+def _parameters_of(group: Any) -> list[inspect.Parameter]:
+    hints = get_type_hints(group, include_extras=True)
+    found = []
+    for f in fields(group):
+        default = inspect.Parameter.empty if f.default is MISSING else f.default
+        kind = inspect.Parameter.KEYWORD_ONLY
+        annotation = hints[f.name]
+        for declared in annotation.__metadata__:
+            declared.rich_help_panel = getattr(group, "panel", None)
+        found.append(inspect.Parameter(f.name, kind, default=default, annotation=annotation))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class TextInput:
+    """The text to look at."""
+
+    text: Annotated[
+        str | None,
+        typer.Argument(metavar="TEXT", help="The text; - or a pipe reads it from stdin.", show_default=False),
+    ] = None
+    file: Annotated[str | None, typer.Option("--file", metavar="FILE", help="Read the text from a file.")] = (
+        None
+    )
+
+    def read(self, command: str) -> str:
+        """Give the text, without a last newline.
+
+        Raises:
+            UsageError: There is none, there are two, or it is no UTF-8.
+            ReadError: The file cannot be read.
+        """
+        if self.text is not None and self.file is not None:
+            raise UsageError("a text and --file were both given", "give one of them")
+        if self.file is not None:
+            return _decode(_read_file(self.file), safe_label(self.file))
+        if self.text not in (None, "-"):
+            assert self.text is not None
+            return _from_command_line(self.text)
+        if self.text is None and (sys.stdin is None or sys.stdin.isatty()):
+            raise UsageError(
+                "no text was given",
+                f'try: attncli {command} "The animal was tired."  or  … | attncli {command}',
+            )
+        return _decode(sys.stdin.buffer.read(), "stdin")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelOptions:
+    """Which model attention comes from, and how it is loaded."""
+
+    panel: ClassVar[str] = "Model"
+
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            "-m",
+            metavar="NAME",
+            help="A Hugging Face model: folder, cached or hub name; or scratch.",
+        ),
+    ] = None
+    revision: Annotated[str | None, typer.Option(help="Branch, tag or commit on the hub.")] = None
+    dtype: Annotated[str, typer.Option(help="float32, bfloat16, float16, or auto: float32 on a CPU.")] = (
+        "auto"
+    )
+    device: Annotated[str, typer.Option(help="Where the model runs: cpu, cuda, cuda:1, mps.")] = "cpu"
+    attention: Annotated[
+        str | None, typer.Option(metavar="NAME", help="transformers' implementation to run: sdpa, eager, …")
+    ] = None
+    offline: Annotated[bool, typer.Option("--offline", help="Do not ask the hub.")] = False
+    trust_remote_code: Annotated[
+        bool, typer.Option("--trust-remote-code", help="Run code that comes with the model.")
+    ] = False
+    allow_pickle: Annotated[
+        bool, typer.Option("--allow-pickle", help="Load pickled weights, which can run any code.")
+    ] = False
+    truncate: Annotated[
+        bool, typer.Option("--truncate", help="Cut a text that is too long for the model.")
+    ] = False
+    no_verify: Annotated[
+        bool, typer.Option("--no-verify", help="Show numbers that fail their self-check, marked.")
+    ] = False
+
+
+@dataclass(frozen=True, slots=True)
+class ScratchOptions:
+    """The from-scratch model, used without --model."""
+
+    panel: ClassVar[str] = "Scratch model (without --model)"
+
+    layers: Annotated[int, typer.Option(metavar="N", min=1, help="Layers of the scratch model.")] = 1
+    heads: Annotated[int, typer.Option(metavar="N", min=1, help="Heads of the scratch model.")] = 1
+    d_model: Annotated[int, typer.Option(metavar="N", min=2, help="Vector size of the scratch model.")] = 64
+    causal: Annotated[bool, typer.Option("--causal", help="Make the scratch model a decoder.")] = False
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Seed of the scratch model's weights.")] = 0
+
+
+@dataclass(frozen=True, slots=True)
+class OutputOptions:
+    """Where the answer goes, in which form."""
+
+    panel: ClassVar[str] = "Output"
+
+    format: Annotated[
+        str,
+        typer.Option(
+            "--format", "-f", metavar="NAME", help="Form on stdout: auto, or see attncli list formats."
+        ),
+    ] = "auto"
+    json: Annotated[bool, typer.Option("--json", help="Short for --format json.")] = False
+    output: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Write a file; its ending picks the form. May be given again; - is stdout.",
+        ),
+    ] = None
+    color: Annotated[str, typer.Option(metavar="WHEN", help="auto, always or never.")] = "auto"
+    width: Annotated[
+        int | None, typer.Option(metavar="CELLS", help="Width of text; the terminal's by default.")
+    ] = None
+    colormap: Annotated[str, typer.Option(metavar="NAME", help="viridis, cividis, magma or grey.")] = (
+        "viridis"
+    )
+    raw_tokens: Annotated[
+        bool, typer.Option("--raw-tokens", help="Show the vocabulary's own forms (Ġthe, ##ed).")
+    ] = False
+    csv_safe: Annotated[
+        bool, typer.Option("--csv-safe", help="Defuse cells that a spreadsheet takes for formulas.")
+    ] = False
+    dpi: Annotated[int, typer.Option(metavar="N", min=20, max=1200, help="Resolution of PNG files.")] = 150
+    no_clobber: Annotated[bool, typer.Option("--no-clobber", help="Never overwrite a file.")] = False
+    yes_large: Annotated[
+        bool, typer.Option("--yes-large", help="Write more than 10 million numbers as text.")
+    ] = False
+    quiet: Annotated[
+        int, typer.Option("--quiet", "-q", count=True, help="No notes on stderr; -qq: no errors either.")
+    ] = 0
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say on stderr what was checked.")] = False
+    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback when something fails.")] = False
+    no_progress: Annotated[bool, typer.Option("--no-progress", help="No signs of life on stderr.")] = False
+
+
+def _from_command_line(text: str) -> str:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        byte = text[error.start].encode("utf-8", "surrogateescape")
+        raise UsageError(f"the text is not UTF-8: byte 0x{byte.hex()} at character {error.start}") from error
+    return text
+
+
+def _read_file(name: str) -> bytes:
+    try:
+        return Path(name).read_bytes()
+    except OSError as error:
+        raise ReadError(f"{safe_label(name)}: {error.strerror or error}") from error
+
+
+def _decode(content: bytes, where: str) -> str:
+    try:
+        return content.decode("utf-8").removesuffix("\n").removesuffix("\r")
+    except UnicodeDecodeError as error:
+        byte = content[error.start]
+        raise UsageError(f"{where} is not UTF-8: byte 0x{byte:02x} at offset {error.start}") from error

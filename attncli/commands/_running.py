@@ -1,0 +1,185 @@
+"""What commands that run a model have in common: opening it, saying so, and telling what was checked."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Protocol
+
+from attncli import __version__
+from attncli.commands._options import ARGV, ModelOptions, OutputOptions, ScratchOptions
+from attncli.delivery import Plan, Wish, plan, say
+from attncli.errors import UsageError, did_you_mean
+from attncli.labels import safe_label
+from attncli.record import KINDS, Kind, Observer, Provenance, Run, Tokens
+
+if TYPE_CHECKING:
+    from attncli.sources.loading import LoadOptions
+
+
+class Opened(Protocol):
+    """A source with its text in it."""
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """The kinds of attention it has."""
+
+    def depth(self, kind: Kind) -> int:
+        """Give the number of layers with a kind of attention."""
+
+    def axes(self, kind: Kind) -> tuple[Tokens, Tokens]:
+        """Give query and key tokens."""
+
+    def run(self, observers: Sequence[Observer]) -> Run:
+        """Run forward once."""
+
+
+def open_source(
+    text: str, pair: str | None, model: ModelOptions, scratch: ScratchOptions, output: OutputOptions
+) -> Opened:
+    """Open what the user named: a pretrained model, or the from-scratch one.
+
+    Raises:
+        AttnCliError: It is not to be had, or does not take this text.
+    """
+    if model.model in (None, "scratch"):
+        from attncli.sources.scratch import ScratchSource
+
+        options = {
+            "layers": scratch.layers,
+            "heads": scratch.heads,
+            "d_model": scratch.d_model,
+            "seed": scratch.seed,
+        }
+        return ScratchSource(text, pair, causal=scratch.causal, verify=not model.no_verify, **options)
+    assert model.model is not None
+    if not text:
+        raise UsageError("the text is empty: there is nothing to attend to")
+    with sign_of_life(f"loading {safe_label(model.model)} …", output):
+        from attncli.sources.pretrained import open_model
+
+        return open_model(
+            model.model,
+            text,
+            pair,
+            options=_load_options(model),
+            truncate=model.truncate,
+            verify=not model.no_verify,
+        )
+
+
+def _load_options(model: ModelOptions) -> LoadOptions:
+    from attncli.sources.loading import LoadOptions
+
+    return LoadOptions(
+        revision=model.revision,
+        dtype=model.dtype,
+        device=model.device,
+        attention=model.attention,
+        trust_remote_code=model.trust_remote_code,
+        allow_pickle=model.allow_pickle,
+        offline=model.offline,
+    )
+
+
+def choose_kind(kinds: Sequence[Kind], asked: str | None) -> Kind:
+    """Give the kind of attention to show: the one asked for, else cross-attention where there is any.
+
+    Raises:
+        UsageError: The model, or this pass of it, has no such attention.
+    """
+    if asked is None:
+        return "cross" if "cross" in kinds else kinds[0]
+    for kind in kinds:
+        if kind == asked:
+            return kind
+    if asked not in KINDS:
+        raise UsageError(f"--kind {asked}: no such kind", did_you_mean(asked, KINDS))
+    hint = "--pair TEXT gives the target side" if kinds == ("encoder",) else None
+    raise UsageError(f"--kind {asked}: there is only {' and '.join(kinds)} attention here", hint)
+
+
+def plan_output(
+    output: OutputOptions, view: str, *, top: int | None = None, default: str = "heatmap"
+) -> Plan:
+    """Check where the answer should go, before anything is computed.
+
+    Raises:
+        UsageError: The wishes contradict each other.
+        WriteError: A file cannot be written.
+    """
+    if output.json and output.format not in ("auto", "json"):
+        raise UsageError(f"--json and --format {output.format} contradict each other")
+    if output.colormap not in (maps := ("viridis", "cividis", "magma", "grey")):
+        raise UsageError(
+            f"--colormap {output.colormap}: no such colours", did_you_mean(output.colormap, maps)
+        )
+    wish = Wish(
+        format="json" if output.json else output.format,
+        outputs=tuple(output.output or ()),
+        color=output.color,
+        width=output.width,
+        quiet=output.quiet,
+        colormap=output.colormap,
+        raw_tokens=output.raw_tokens,
+        csv_safe=output.csv_safe,
+        no_clobber=output.no_clobber,
+        yes_large=output.yes_large,
+        dpi=output.dpi,
+    )
+    return plan(wish, view, default=default)
+
+
+@contextmanager
+def sign_of_life(line: str, output: OutputOptions) -> Iterator[None]:
+    """Show a line on stderr while something takes its time, and take it away afterwards; only on a terminal."""
+    shown = sys.stderr is not None and sys.stderr.isatty() and not output.quiet and not output.no_progress
+    if shown:
+        sys.stderr.write(line)
+        sys.stderr.flush()
+    try:
+        yield
+    finally:
+        if shown:
+            sys.stderr.write("\r" + " " * len(line) + "\r")
+            sys.stderr.flush()
+
+
+def provenance(run: Run | None = None) -> Provenance:
+    """Say with what an answer is made."""
+    pretrained = run is not None and run.source.kind == "pretrained"
+    return Provenance(
+        attncli=__version__,
+        torch=_version("torch"),
+        transformers=_version("transformers") if pretrained else None,
+        argv=ARGV.get(),
+        seed=None if run is None else run.seed,
+    )
+
+
+def tell_checks(run: Run, output: OutputOptions) -> None:
+    """With ``-v``, say on stderr what was captured and how far the self-checks were from failing."""
+    if not output.verbose:
+        return
+    say(
+        f"source: {safe_label(run.source.name)} ({run.source.family}, {run.source.dtype}, {run.source.device})"
+    )
+    seen = ", ".join(f"{sum(site.kind == kind for site in run.sites)} {kind}" for kind in KINDS)
+    say(f"attention operations: {seen}; looked into {len(run.reports)}, through {run.source.capture}")
+    if run.reports:
+        say(
+            f"largest distance of a row's sum from 1: {max(report.row_sum_error for report in run.reports):.2g}"
+        )
+        say(f"largest weight on a forbidden key: {max(report.forbidden for report in run.reports):.2g}")
+    outputs = [report.output_error for report in run.reports if report.output_error is not None]
+    if outputs:
+        say(f"largest difference from the model's own output, of its largest value: {max(outputs):.2g}")
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None

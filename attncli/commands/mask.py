@@ -1,0 +1,149 @@
+"""attncli mask: Show which keys each position may attend to: a pattern's, or those a model really used.
+
+With a NAME (see attncli list masks) it is that pattern's mask, over --seq-len positions or a text's tokens. With
+--model it is the mask the model was run with on a text, for each layer where layers differ.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from attncli.commands._options import ModelOptions, OutputOptions, ScratchOptions, TextInput, spread
+
+if TYPE_CHECKING:
+    from attncli.record import Tokens
+    from attncli.view import MatrixGrid
+
+EXAMPLES = (
+    "attncli mask causal --seq-len 8",
+    'attncli mask padding "The animal was too tired." --set pad=3',
+    "attncli mask causal --seq-len 4 --key-len 10 --json",
+    'attncli mask --model ./smollm2-135m "The animal was too tired." -o mask.svg',
+)
+
+_DEFAULT_LENGTH = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """Which mask, and over how many positions."""
+
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="NAME", help="A mask's name; with --model the text.", show_default=False),
+    ] = None
+    text: Annotated[
+        str | None,
+        typer.Argument(metavar="TEXT", help="A text whose tokens label the mask.", show_default=False),
+    ] = None
+    seq_len: Annotated[
+        int | None, typer.Option("--seq-len", "-n", metavar="N", min=1, help="Number of query positions.")
+    ] = None
+    key_len: Annotated[
+        int | None,
+        typer.Option("--key-len", metavar="N", min=1, help="Number of keys, where there are more (a cache)."),
+    ] = None
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Set one of the mask's parameters."),
+    ] = None
+    file: Annotated[str | None, typer.Option("--file", metavar="FILE", help="Read the text from a file.")] = (
+        None
+    )
+    pair: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Second sentence, or target text, with --model.")
+    ] = None
+    kind: Annotated[
+        str | None, typer.Option(metavar="KIND", help="encoder, decoder or cross, with --model.")
+    ] = None
+    layer: Annotated[str, typer.Option(metavar="N", help="Layers to look at, with --model.")] = "all"
+
+
+@spread
+def mask(pattern: Pattern, model: ModelOptions, output: OutputOptions) -> None:
+    """Show a mask."""
+    from attncli.commands._running import plan_output
+    from attncli.delivery import deliver
+
+    plan = plan_output(output, "MatrixGrid")
+    view = _of_pattern(pattern) if model.model is None else _of_model(pattern, model, output)
+    deliver(view, plan)
+
+
+def _of_pattern(pattern: Pattern) -> MatrixGrid:
+    """Make a named pattern's mask."""
+    from attncli import registry
+    from attncli.errors import UsageError
+
+    if pattern.name is None:
+        raise UsageError("no mask was named", "try: attncli mask causal --seq-len 8  (attncli list masks)")
+    module = registry.load("masks", pattern.name)
+    entry = registry.entries("masks")[pattern.name]
+    settings = entry.settings(pattern.settings or ())
+    queries, keys = _axes(pattern)
+
+    from attncli.analysis.views import mask_view
+    from attncli.commands._running import provenance
+    from attncli.view import Matrix
+
+    try:
+        allowed = module.mask(len(queries), len(keys), **settings).numpy()
+    except ValueError as error:
+        raise UsageError(f"mask {entry.name}: {error}") from error
+    title = f"{entry.name} mask: {entry.summary}"
+    named = Matrix(allowed[:0])
+    return mask_view([(named, allowed)], title, queries, keys, provenance())
+
+
+def _axes(pattern: Pattern) -> tuple[Tokens, Tokens]:
+    """Give the tokens, or bare positions, of a pattern's rows and columns."""
+    from attncli.errors import UsageError
+    from attncli.sources.tokens import positions, words_of_text
+
+    if pattern.text is None and pattern.file is None:
+        length = pattern.seq_len or _DEFAULT_LENGTH
+        keys = positions(pattern.key_len or length)
+        # With a cache the queries are the last positions.
+        return (keys[-length:] if len(keys) >= length else positions(length)), keys
+    if pattern.seq_len is not None or pattern.key_len is not None:
+        raise UsageError("a text and --seq-len or --key-len were both given", "give one of them")
+    tokens = words_of_text(TextInput(pattern.text, pattern.file).read("mask causal"))
+    if not tokens:
+        raise UsageError("the text is empty: there is nothing to attend to")
+    return tokens, tokens
+
+
+def _of_model(pattern: Pattern, model: ModelOptions, output: OutputOptions) -> MatrixGrid:
+    """Run a model and keep the masks it used."""
+    from attncli.analysis.selection import parse_selection
+    from attncli.commands._running import choose_kind, open_source, provenance, tell_checks
+    from attncli.errors import UsageError
+
+    if pattern.text is not None or pattern.seq_len is not None or pattern.settings:
+        raise UsageError(
+            "with --model, mask takes one text and no --seq-len or --set", "try: attncli mask --help"
+        )
+    text = TextInput(pattern.name, pattern.file).read("mask --model …")
+    source = open_source(text, pattern.pair, model, ScratchOptions(), output)
+    kind = choose_kind(source.kinds, pattern.kind)
+
+    from attncli.analysis.observers import MaskOnly
+    from attncli.analysis.views import mask_view, source_title
+    from attncli.view import Matrix
+
+    kept = MaskOnly(kind, parse_selection(pattern.layer, "layer"), source.depth(kind))
+    run = source.run([kept])
+    tell_checks(run, output)
+    groups = kept.groups()
+    queries, keys = source.axes(kind)
+    named = [
+        (Matrix(mask[:0].astype("float32"), kind=kind, layer=layers[0]), mask) for layers, mask in groups
+    ]
+    facts = [{"layers": list(layers)} for layers, _ in groups]
+    title = f"{source_title(run.source)} · the mask its {kind} attention used"
+    return mask_view(
+        named, title, queries, keys, provenance(run), source=run.source, notes=run.notes, facts=facts
+    )

@@ -1,0 +1,83 @@
+"""attncli show: Show which tokens attend to which, in any model's heads.
+
+Rows are queries, columns are keys. Without --model a small from-scratch model with random weights attends.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from attncli.commands._options import ModelOptions, OutputOptions, ScratchOptions, TextInput, spread
+
+EXAMPLES = (
+    'attncli show "The animal was too tired."',
+    'attncli show "The animal was too tired." --model ./all-minilm-l6-v2 --layer 0-5 --head all -o heads.png',
+    'attncli show "The animal was too tired." -m ./all-minilm-l6-v2 --layer 4 --head 7 --format table --top 3',
+    'attncli show "CCO" -m ./annalog-marian --pair "CCO" --kind cross --json',
+    'echo "The animal was too tired." | attncli show --causal --heads 4',
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which part of a model's attention to show."""
+
+    pair: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="Second sentence, or the target text of an encoder–decoder."),
+    ] = None
+    kind: Annotated[
+        str | None, typer.Option(metavar="KIND", help="encoder, decoder or cross, where a model has several.")
+    ] = None
+    layer: Annotated[str, typer.Option(metavar="N", help="0-based: 3, 0,2,5-7, -1 (last), all or mean.")] = (
+        "all"
+    )
+    head: Annotated[str, typer.Option(metavar="N", help="0-based: 3, 0,2,5-7, -1 (last), all or mean.")] = (
+        "all"
+    )
+    query: Annotated[
+        str | None,
+        typer.Option(metavar="TOKENS", help="Rows to show, by position or text: 3, 2-5, it, it:2."),
+    ] = None
+    key: Annotated[
+        str | None, typer.Option(metavar="TOKENS", help="Columns to show, by position or text.")
+    ] = None
+    top: Annotated[
+        int | None, typer.Option(metavar="K", min=1, help="List only the K strongest keys of each row.")
+    ] = None
+
+
+@spread
+def show(
+    text: TextInput, choice: Choice, model: ModelOptions, scratch: ScratchOptions, output: OutputOptions
+) -> None:
+    """Run a text through a model and show its attention weights."""
+    from attncli.analysis.selection import parse_selection
+    from attncli.commands._running import choose_kind, open_source, plan_output, provenance, tell_checks
+    from attncli.delivery import deliver
+    from attncli.sources.picking import pick
+
+    default = "table" if choice.top is not None else "heatmap"
+    plan = plan_output(output, "MatrixGrid", default=default)
+    layers, heads = parse_selection(choice.layer, "layer"), parse_selection(choice.head, "head")
+    source = open_source(text.read("show"), choice.pair, model, scratch, output)
+    kind = choose_kind(source.kinds, choice.kind)
+    queries, keys = source.axes(kind)
+    rows = None if choice.query is None else pick(queries, choice.query)
+    columns = None if choice.key is None else pick(keys, choice.key)
+
+    from attncli.analysis.observers import FullWeights
+    from attncli.analysis.views import weights_view
+
+    kept = FullWeights(kind, layers, heads, source.depth(kind), len(queries), len(keys), rows, columns)
+    run = source.run([kept])
+    tell_checks(run, output)
+    kept.raise_if_missing(choice.layer)
+    shown_queries = queries if rows is None else tuple(queries[i] for i in rows)
+    shown_keys = keys if columns is None else tuple(keys[i] for i in columns)
+    deliver(
+        weights_view(kept.matrices(), run, kind, shown_queries, shown_keys, provenance(run), choice.top), plan
+    )

@@ -1,0 +1,321 @@
+"""Takes a view to where the user wants it: stdout in one format, files in others, nothing half-written."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import cast
+
+from attncli import registry
+from attncli.errors import TooLargeError, UsageError, WriteError, did_you_mean
+from attncli.labels import safe_label
+from attncli.render import Format, Options
+from attncli.terminal import Abilities, abilities
+from attncli.view import MatrixGrid, View
+
+LARGEST_TEXT = 10_000_000
+"""More numbers than this are not written as text unless asked for with --yes-large."""
+
+_HUMAN = ("heatmap", "table")
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What the user said about output.
+
+    Args:
+        format: For stdout: a format's name, or ``auto``.
+        outputs: Files to write; ``-`` is stdout.
+        top: Whether only the strongest keys are listed, which makes any answer small.
+    """
+
+    format: str = "auto"
+    outputs: tuple[str, ...] = ()
+    color: str = "auto"
+    width: int | None = None
+    quiet: int = 0
+    colormap: str = "viridis"
+    raw_tokens: bool = False
+    csv_safe: bool = False
+    no_clobber: bool = False
+    yes_large: bool = False
+    dpi: int = 150
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Where a view will go, checked before anything is computed.
+
+    Args:
+        files: Path and format of each file.
+        stdout: The format for stdout; None where nothing goes there.
+    """
+
+    wish: Wish
+    files: tuple[tuple[Path, str], ...]
+    stdout: str | None
+    screen: Abilities
+
+
+def plan(wish: Wish, view: str, *, default: str = "heatmap") -> Plan:
+    """Check the output wishes against what there is, and that each file can be written.
+
+    Args:
+        view: Name of the kind of view that will come: ``MatrixGrid``, ``Table``.
+        default: Format of stdout where the user wants ``auto``.
+
+    Raises:
+        UsageError: An unknown format or ending, or two that contradict each other.
+        WriteError: A file cannot be written.
+    """
+    formats = _formats_for(view)
+    screen = abilities(sys.stdout, color=wish.color, width=wish.width)
+    if wish.format != "auto" and wish.format not in formats:
+        raise _no_format(wish.format, view, formats)
+    files: list[tuple[Path, str]] = []
+    to_stdout = not wish.outputs or wish.format != "auto"
+    for output in wish.outputs:
+        if output == "-":
+            to_stdout = True
+            continue
+        name = _format_of_file(output, wish.format, view, formats)
+        to_stdout = to_stdout and name != wish.format
+        files.append((Path(output), name))
+    chosen = default if wish.format == "auto" else wish.format
+    if "-" in wish.outputs or (to_stdout and not files):
+        to_stdout = True
+    if to_stdout and formats[chosen].attributes["binary"] and screen.tty:
+        raise UsageError(
+            f"--format {chosen} is not for a terminal", f"-o FILE{_suffix(formats[chosen])} writes a file"
+        )
+    for path, _ in files:
+        _check_writable(path, wish.no_clobber)
+    return Plan(wish, tuple(files), chosen if to_stdout else None, screen)
+
+
+def deliver(view: View, to: Plan) -> None:
+    """Render a view and write it everywhere it should go.
+
+    Raises:
+        TooLargeError: So many numbers as text would help nobody.
+        WriteError: A file could not be written; none is left half-written.
+    """
+    _check_size(view, to)
+    for path, name in to.files:
+        size = write_whole(path, _render(name, view, _options_for_file(to)), no_clobber=to.wish.no_clobber)
+        if not to.wish.quiet:
+            say(f"wrote {safe_label(str(path))} ({size:,} bytes)")
+    if to.stdout is not None:
+        write_stdout(_render(to.stdout, view, _options_for_screen(to)), to.screen)
+    if view.header.notes and not to.wish.quiet and to.stdout not in _HUMAN:
+        for note in view.header.notes:
+            say(f"note: {note}")
+
+
+def deliver_text(text: str) -> None:
+    """Write a text to stdout as it is: a schema, a script.
+
+    Raises:
+        WriteError: The disk behind stdout is full, or the like.
+    """
+    write_stdout(text.encode(), abilities(sys.stdout))
+
+
+def say(line: str) -> None:
+    """Write one line to stderr, whatever it can encode."""
+    stream = sys.stderr
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    stream.write(line.encode(encoding, "backslashreplace").decode(encoding) + "\n")
+    stream.flush()
+
+
+def write_stdout(content: bytes, screen: Abilities) -> None:
+    """Write bytes to stdout, in its encoding where they are text.
+
+    Raises:
+        BrokenPipeError: Nobody reads any more.
+        WriteError: The disk behind stdout is full, or the like.
+    """
+    if not screen.unicode:
+        try:
+            content = content.decode("utf-8").encode(screen.encoding, "backslashreplace")
+        except UnicodeDecodeError:
+            pass  # a picture or an archive
+    try:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise WriteError(f"stdout: {_reason(error)}") from error
+
+
+def write_whole(path: Path, content: bytes, *, no_clobber: bool = False) -> int:
+    """Write a file whole or not at all: a temporary file beside it takes its place when it is complete.
+
+    Links are followed; pipes and devices are written to as they are.
+
+    Returns:
+        Number of bytes.
+
+    Raises:
+        WriteError: It could not be written.
+    """
+    try:
+        if _is_special(path):
+            with path.open("wb") as stream:
+                stream.write(content)
+        else:
+            _replace(Path(os.path.realpath(path)), content, no_clobber)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise WriteError(f"{safe_label(str(path))}: {_reason(error)}") from error
+    return len(content)
+
+
+def _replace(path: Path, content: bytes, no_clobber: bool) -> None:
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    try:
+        with temporary.open("xb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        if path.exists():
+            os.chmod(temporary, stat.S_IMODE(path.stat().st_mode))
+        if no_clobber:
+            os.link(temporary, path)  # unlike replace, this fails where the file has come up meanwhile
+        else:
+            os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _check_writable(path: Path, no_clobber: bool) -> None:
+    shown = safe_label(str(path))
+    if _is_special(path):
+        return
+    if path.is_dir():
+        raise WriteError(f"{shown}: is a directory", f"name a file in it: {shown.rstrip('/')}/heads.png")
+    if no_clobber and path.exists():
+        raise WriteError(f"{shown}: exists already (--no-clobber)")
+    target = Path(os.path.realpath(path))
+    if target.exists() and not os.access(target, os.W_OK):
+        raise WriteError(f"{shown}: {os.strerror(errno.EACCES)}")
+    probe = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
+    try:
+        probe.open("xb").close()
+        probe.unlink()
+    except OSError as error:
+        raise WriteError(f"{shown}: {_reason(error)}") from error
+
+
+def _is_special(path: Path) -> bool:
+    """Tell a pipe or a device, which is written to as it is, from a file."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False
+    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
+
+
+def _formats_for(view: str) -> Mapping[str, registry.Entry]:
+    return {name: entry for name, entry in registry.entries("formats").items() if view in _views(entry)}
+
+
+def _views(entry: registry.Entry) -> Sequence[str]:
+    return cast(Sequence[str], entry.attributes["views"])
+
+
+def _suffixes(entry: registry.Entry) -> Sequence[str]:
+    return cast(Sequence[str], entry.attributes["suffixes"])
+
+
+def _suffix(entry: registry.Entry) -> str:
+    return next(iter(_suffixes(entry)), "")
+
+
+def _format_of_file(output: str, asked: str, view: str, formats: Mapping[str, registry.Entry]) -> str:
+    suffix = Path(output).suffix.lower()
+    by_suffix = {ending: name for name, entry in formats.items() for ending in _suffixes(entry)}
+    name = by_suffix.get(suffix)
+    shown = safe_label(output)
+    if name is None:
+        others = {ending for entry in registry.entries("formats").values() for ending in _suffixes(entry)}
+        if suffix in others:
+            raise UsageError(
+                f"{shown}: this answer has no {suffix} form", f"it has {', '.join(sorted(by_suffix))}"
+            )
+        if asked == "auto":
+            raise UsageError(f"{shown}: its ending names no format", f"use {', '.join(sorted(by_suffix))}")
+        return asked
+    data = [
+        n
+        for n, entry in formats.items()
+        if n not in _HUMAN and not entry.attributes["binary"] and _suffix(entry)
+    ]
+    if asked != name and asked in data and name in data:
+        raise UsageError(
+            f"--format {asked} and -o {shown} contradict each other",
+            f"give the file the ending {_suffix(formats[asked])}, or leave --format out",
+        )
+    return name
+
+
+def _no_format(name: str, view: str, formats: Mapping[str, registry.Entry]) -> UsageError:
+    if name in registry.entries("formats"):
+        return UsageError(
+            f"--format {name}: this answer has no such form", f"choose from: {', '.join(formats)}"
+        )
+    return UsageError(f"--format {name}: no such format", did_you_mean(name, ["auto", *formats]))
+
+
+def _check_size(view: View, to: Plan) -> None:
+    if not isinstance(view, MatrixGrid) or to.wish.yes_large or view.top is not None:
+        return
+    count = sum(matrix.values.size for matrix in view.matrices)
+    names = [name for _, name in to.files] + ([to.stdout] if to.stdout else [])
+    texts = [name for name in names if name in ("json", "ndjson", "csv", "tsv", "md")]
+    if count > LARGEST_TEXT and texts:
+        shape = f"{len(view.matrices)} maps of {len(view.query_tokens):,}×{len(view.key_tokens):,}"
+        raise TooLargeError(
+            f"{shape} are {count:,} numbers, about {count * 12 / 2**20:,.0f} MiB as {texts[0]}",
+            "use -o run.npz, --top K, fewer layers and heads, or --yes-large",
+        )
+
+
+def _render(name: str, view: View, options: Options) -> bytes:
+    return cast(Format, registry.load("formats", name)).render(view, options)
+
+
+def _options_for_screen(to: Plan) -> Options:
+    options = _options(to)
+    # A table in a pipe is for programs: never cut. A heatmap has a width wherever it goes.
+    free = to.stdout == "table" and not to.screen.tty and to.wish.width is None
+    return replace(
+        options,
+        width=None if free else to.screen.width,
+        color=to.screen.color,
+        unicode=to.screen.unicode,
+        terminal=to.screen.tty or to.wish.width is not None,
+    )
+
+
+def _options_for_file(to: Plan) -> Options:
+    return replace(_options(to), width=to.wish.width)
+
+
+def _options(to: Plan) -> Options:
+    wish = to.wish
+    return Options(colormap=wish.colormap, raw_tokens=wish.raw_tokens, csv_safe=wish.csv_safe, dpi=wish.dpi)
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or str(error)

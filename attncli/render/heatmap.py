@@ -1,0 +1,65 @@
+"""Heatmaps in a terminal: numbers on colour where there is room, then colour alone, then half blocks.
+
+One matrix is drawn large, several as small tiles laid out by layer and head. What is too large is pooled by
+maximum, and says so. Nothing is told by colour alone: there are numbers, or shades, or marks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from attncli.registry import Entry
+from attncli.render import Options
+from attncli.render.canvas import Line, paint, wrap
+from attncli.render.cells import Pen
+from attncli.render.grids import fact_texts, require_grid, site_name, words
+from attncli.render.legend import legend
+from attncli.render.single import draw_single
+from attncli.render.tiles import draw_tiles
+from attncli.view import MatrixGrid, View
+
+ENTRY = Entry(
+    name="heatmap",
+    summary="Colours in a terminal: one matrix large, many as tiles by layer and head",
+    attributes={"suffixes": (), "views": ("MatrixGrid",), "binary": False},
+)
+
+_PIPED_WIDTH = 80
+_NARROWEST = 20
+_MOST_FACTS = 12
+
+
+def render(view: View, options: Options) -> bytes:
+    """Draw a grid as lines that are nowhere wider than the terminal; 80 cells in a pipe."""
+    grid = require_grid(view, "heatmap")
+    options = replace(options, width=max(_NARROWEST, options.width or _PIPED_WIDTH))
+    pen = Pen(options, grid.unit)
+    text = paint([*_head(grid, options), *_body(grid, pen), *_foot(grid, options)])
+    return text.encode("utf-8" if options.unicode else "ascii", "backslashreplace")
+
+
+def _body(grid: MatrixGrid, pen: Pen) -> list[Line]:
+    if not grid.matrices or not grid.query_tokens or not grid.key_tokens:
+        return [[("nothing to show", "")], []]
+    drawn, marks = draw_single(grid, pen) if len(grid.matrices) == 1 else draw_tiles(grid, pen)
+    return [*drawn, [], *legend(pen, marks)]
+
+
+def _head(grid: MatrixGrid, options: Options) -> list[Line]:
+    assert options.width is not None
+    bold = "1" if options.color != "none" else ""
+    title = wrap(words(grid.header.title, options), options.width) if grid.header.title else []
+    return [[(line, bold)] for line in title]
+
+
+def _foot(grid: MatrixGrid, options: Options) -> list[Line]:
+    assert options.width is not None
+    several = len(grid.matrices) > 1
+    lines = []
+    for matrix, facts in list(zip(grid.matrices, grid.facts, strict=False))[:_MOST_FACTS]:
+        name = f"{site_name(matrix)}: " if several else ""
+        lines.append(name + " · ".join(fact_texts(facts)))
+    if len(grid.facts) > _MOST_FACTS:
+        lines.append(f"and {len(grid.facts) - _MOST_FACTS} more in the data formats")
+    lines += [f"note: {note}" for note in grid.header.notes]
+    return [[(part, "")] for line in lines for part in wrap(words(line, options), options.width)]

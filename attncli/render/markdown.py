@@ -1,0 +1,131 @@
+"""Markdown: GitHub's tables, for issues and notes.
+
+A token stands in a code span, so that nothing in it is taken for markup, mathematics or an emoji's name.
+"""
+
+from __future__ import annotations
+
+import re
+
+from attncli.registry import Entry
+from attncli.render import Options
+from attncli.render.grids import fact_texts, site_name, strongest_keys, token_labels, words
+from attncli.render.table import value_text
+from attncli.view import Header, Matrix, MatrixGrid, Table, View
+
+ENTRY = Entry(
+    name="md",
+    summary="Markdown tables as GitHub shows them",
+    reference="GitHub Flavored Markdown, section 4.10",
+    attributes={"suffixes": (".md",), "views": ("MatrixGrid", "Table"), "binary": False},
+)
+
+_MARKUP = re.compile(r"[\\`*_{}\[\]()#+!|~$^:@]")
+
+
+def render(view: View, options: Options) -> bytes:
+    """Write a view as a heading, one table or several, and its notes."""
+    blocks = _table_blocks(view, options) if isinstance(view, Table) else _grid_blocks(view, options)
+    heading = [f"### {prose(words(view.header.title, options))}"] if view.header.title else []
+    return ("\n\n".join([*heading, *blocks, *_notes(view.header, options)]) + "\n").encode("utf-8")
+
+
+def prose(text: str) -> str:
+    r"""Escape what Markdown or HTML would take for markup.
+
+    >>> prose("a*b <c> | d")
+    'a\\*b &lt;c&gt; \\| d'
+    """
+    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return _MARKUP.sub(r"\\\g<0>", text)
+
+
+def code(label: str) -> str:
+    r"""Write a label as code in a table's cell.
+
+    >>> code("the"), code("a|b"), code("`")
+    ('`the`', '`a\\|b`', '<code>&#96;</code>')
+    """
+    if "`" in label or ("|" in label and "\\" in label):
+        return f"<code>{''.join(map(_reference, label))}</code>"
+    return "`" + label.replace("|", "\\|") + "`"
+
+
+def _reference(character: str) -> str:
+    plain = character.isalnum() or not character.isascii()
+    return character if plain else f"&#{ord(character)};"
+
+
+def _table_blocks(table: Table, options: Options) -> list[str]:
+    names = [prose(words(column.name, options)) for column in table.columns]
+    numeric = [_numbers_only([row[place] for row in table.rows]) for place in range(len(names))]
+    rows = [
+        [_value(value, column.digits, options) for value, column in zip(row, table.columns, strict=True)]
+        for row in table.rows
+    ]
+    return [_pipe_table(names, rows, numeric)]
+
+
+def _value(value: object, digits: int, options: Options) -> str:
+    text = words(value_text(value, digits), options)
+    return (
+        code(text)
+        if isinstance(value, str) and _MARKUP.search(text + "".join(set("<>&") & set(text)))
+        else prose(text)
+    )
+
+
+def _numbers_only(values: list[object]) -> bool:
+    return bool(values) and all(
+        value is None or (hasattr(value, "__float__") and not isinstance(value, bool)) for value in values
+    )
+
+
+def _grid_blocks(grid: MatrixGrid, options: Options) -> list[str]:
+    blocks = []
+    for index, matrix in enumerate(grid.matrices):
+        facts = fact_texts(grid.facts[index]) if grid.facts else []
+        what = "rows attend to columns" if grid.top is None else f"strongest {grid.top} keys of each row"
+        name = " · ".join(filter(None, [site_name(matrix), what, *facts]))
+        blocks += [prose(words(name, options)), _matrix_table(grid, matrix, options)]
+    return blocks
+
+
+def _matrix_table(grid: MatrixGrid, matrix: Matrix, options: Options) -> str:
+    queries = [code(label) for label in token_labels(grid.query_tokens, options)]
+    keys = [code(label) for label in token_labels(grid.key_tokens, options)]
+    if grid.top is not None:
+        found = zip(queries, strongest_keys(matrix, grid.top), strict=True)
+        rows = [
+            [
+                query,
+                ", ".join(
+                    _pair(keys, *pair, grid.unit) for pair in zip(row.columns, row.values, strict=True)
+                ),
+            ]
+            for query, row in found
+        ]
+        return _pipe_table(["query", "keys"], rows, [False, False])
+    rows = [[query, *_numbers(grid, matrix, row)] for row, query in enumerate(queries)]
+    return _pipe_table(["query", *keys], rows, [False] + [True] * len(keys))
+
+
+def _pair(keys: list[str], column: int, value: float, unit: str) -> str:
+    return keys[column] if unit == "mask" else f"{keys[column]} {value:.2f}"
+
+
+def _numbers(grid: MatrixGrid, matrix: Matrix, row: int) -> list[str]:
+    values = matrix.values[row].tolist()
+    if grid.unit == "mask":
+        return ["1" if value > 0 else "" for value in values]
+    allowed = [True] * len(values) if matrix.allowed is None else matrix.allowed[row].tolist()
+    return [f"{value:.2f}" if may else "" for value, may in zip(values, allowed, strict=True)]
+
+
+def _pipe_table(names: list[str], rows: list[list[str]], right: list[bool]) -> str:
+    rule = ["---:" if number else "---" for number in right]
+    return "\n".join("| " + " | ".join(line) + " |" for line in [names, rule, *rows])
+
+
+def _notes(header: Header, options: Options) -> list[str]:
+    return ["\n".join(f"- {prose(words(note, options))}" for note in header.notes)] if header.notes else []

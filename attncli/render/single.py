@@ -1,0 +1,144 @@
+"""One matrix in a terminal, as large as the width allows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from attncli.labels import cells, fit, pad
+from attncli.render.canvas import Line, upright, wrap
+from attncli.render.cells import FORBIDDEN_CODE, UNDEFINED_CODE, Pen
+from attncli.render.grids import site_name, token_labels, words
+from attncli.render.pooling import cell_values, pool_max
+from attncli.view import MatrixGrid
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Drawing = tuple[list[Line], set[str]]
+
+_NUMBER = 4
+_LABEL_LINES = 16
+_TICK_GAP = 10
+
+
+def draw_single(grid: MatrixGrid, pen: Pen) -> Drawing:
+    """Draw a grid of one matrix with its labels; give the lines and the marks to explain below."""
+    width = pen.options.width or 80
+    labels = token_labels(grid.query_tokens, pen.options)
+    gutter = min(max(map(cells, labels)), max(6, min(18, width // 4)))
+    room = width - gutter - 1
+    keys = len(grid.key_tokens)
+    values = cell_values(grid.matrices[0], grid.unit)
+    if grid.unit == "weight" and _NUMBER * keys <= room:
+        return _numbers(grid, pen, values, gutter)
+    if 2 * keys <= room:
+        return _colors(grid, pen, values, gutter)
+    return _dense(grid, pen, values, width)
+
+
+def _numbers(grid: MatrixGrid, pen: Pen, values: NDArray[np.float32], gutter: int) -> Drawing:
+    codes = pen.codes(values)
+    rows = []
+    for row, steps in zip(values.tolist(), codes.tolist(), strict=True):
+        largest = max((value for value, step in zip(row, steps, strict=True) if step >= 0), default=None)
+        rows.append(
+            [pen.number(value, step, value == largest) for value, step in zip(row, steps, strict=True)]
+        )
+    lines = [*_size_lines(grid, pen, ""), *_column_labels(grid, pen, gutter, _NUMBER, 2)]
+    marks = marks_in(codes) | {"numbers"} | ({"maximum"} if pen.paints else set())
+    return lines + _with_labels(grid, pen, rows, gutter), marks
+
+
+def _colors(grid: MatrixGrid, pen: Pen, values: NDArray[np.float32], gutter: int) -> Drawing:
+    codes = pen.codes(values)
+    lines = [*_size_lines(grid, pen, ""), *_column_labels(grid, pen, gutter, 2, 0)]
+    return lines + _with_labels(grid, pen, pen.whole_cells(codes, 2), gutter), marks_in(codes)
+
+
+def _dense(grid: MatrixGrid, pen: Pen, values: NDArray[np.float32], width: int) -> Drawing:
+    """Draw one column a key, or a few keys; two rows a line where half blocks are to be had."""
+    gutter = _tick_gutter(grid, pen, width)
+    room = width - gutter - 1
+    step = -(-len(grid.key_tokens) // room)
+    # Without half blocks a cell is twice as high as wide, so pooled rows go by twice as many.
+    row_step = step if pen.halves or step == 1 else 2 * step
+    rows, columns = range(0, len(grid.query_tokens), row_step), range(0, len(grid.key_tokens), step)
+    codes = pen.codes(pool_max(values, rows, columns))
+    body = pen.half_blocks(codes) if pen.halves else pen.whole_cells(codes, 1)
+    note = "" if step == 1 else f"pooled by max: {len(rows)}×{len(columns)} cells show "
+    lines = [*_size_lines(grid, pen, note), _column_ticks(grid, pen, columns, gutter, room)]
+    per_line = row_step * (2 if pen.halves else 1)
+    every = 1 if step == 1 else 5
+    for index, runs in enumerate(body):
+        label = _tick(grid, pen, index * per_line, gutter) if index % every == 0 else ""
+        lines.append([(pad(label, gutter + 1), ""), *runs])
+    return lines, marks_in(codes) | ({"blank"} if pen.halves else set())
+
+
+def _size_lines(grid: MatrixGrid, pen: Pen, note: str) -> list[Line]:
+    """Say which head it is, how to read it and how much of it is shown."""
+    size = f"{note}{len(grid.query_tokens)}×{len(grid.key_tokens)}{'' if note else ' shown'}"
+    parts = [site_name(grid.matrices[0]), "rows attend to columns", size]
+    text = words(" · ".join(filter(None, parts)), pen.options)
+    return [*([(line, "")] for line in wrap(text, pen.options.width or 80)), []]
+
+
+def _column_labels(grid: MatrixGrid, pen: Pen, gutter: int, column: int, lead: int) -> list[Line]:
+    labels = token_labels(grid.key_tokens, pen.options)
+    if max(map(cells, labels)) < column:
+        return [
+            [
+                (
+                    " " * (gutter + 1)
+                    + "".join(pad(label, column, "right" if lead else "left") for label in labels),
+                    "",
+                )
+            ]
+        ]
+    upward = upright(labels, _LABEL_LINES, column, lead, cut_mark(pen))
+    return [[(" " * (gutter + 1) + line, "")] for line in upward]
+
+
+def _with_labels(grid: MatrixGrid, pen: Pen, rows: list[Line], gutter: int) -> list[Line]:
+    labels = token_labels(grid.query_tokens, pen.options)
+    return [
+        [(pad(fit(label, gutter, cut_mark(pen)), gutter, "right") + " ", ""), *row]
+        for label, row in zip(labels, rows, strict=True)
+    ]
+
+
+def _tick_gutter(grid: MatrixGrid, pen: Pen, width: int) -> int:
+    labels = token_labels(grid.query_tokens, pen.options)
+    longest = max(map(cells, labels)) + len(str(grid.query_tokens[-1].position)) + 1
+    return min(longest, max(6, min(16, width // 5)))
+
+
+def _tick(grid: MatrixGrid, pen: Pen, row: int, gutter: int) -> str:
+    digits = len(str(grid.query_tokens[-1].position))
+    label = token_labels(grid.query_tokens[row : row + 1], pen.options)[0]
+    return fit(f"{grid.query_tokens[row].position:>{digits}} {label}", gutter, cut_mark(pen))
+
+
+def _column_ticks(grid: MatrixGrid, pen: Pen, columns: range, gutter: int, room: int) -> Line:
+    """Mark each tenth column with its position and label."""
+    line = " " * (gutter + 1)
+    for index in range(0, len(columns), _TICK_GAP):
+        token = grid.key_tokens[columns[index] : columns[index] + 1]
+        space = min(_TICK_GAP, room - index)
+        text = (
+            f"{'╷' if pen.options.unicode else '|'}{token[0].position} {token_labels(token, pen.options)[0]}"
+        )
+        line += pad(fit(text, space - 1, cut_mark(pen)), space)
+    return [(line, "")]
+
+
+def cut_mark(pen: Pen) -> str:
+    """Give the sign that a label was cut."""
+    return "…" if pen.options.unicode else "~"
+
+
+def marks_in(codes: NDArray[np.int16]) -> set[str]:
+    """Name the marks in a drawing that need explaining."""
+    found = {FORBIDDEN_CODE: "forbidden", UNDEFINED_CODE: "undefined"}
+    return {name for code, name in found.items() if (codes == code).any()}

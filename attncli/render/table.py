@@ -1,0 +1,264 @@
+"""Tables for people in a terminal; in a pipe the same as tab-separated values, whole and unwrapped.
+
+A matrix is a table of its numbers where they fit, and otherwise each row's strongest keys. A pair that may
+not attend is left blank there: a dot would be read as a small number in a column of ``.02`` and ``.00``.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from attncli.labels import cells, fit
+from attncli.registry import Entry
+from attncli.render import Options
+from attncli.render.canvas import wrap
+from attncli.render.cells import short_number
+from attncli.render.grids import (
+    Strongest,
+    fact_texts,
+    float_texts,
+    number_texts,
+    site_name,
+    strongest_keys,
+    token_labels,
+    words,
+)
+from attncli.render.json_format import plain
+from attncli.view import Column, Header, Matrix, MatrixGrid, Table, View
+
+if TYPE_CHECKING:
+    from rich.box import Box
+    from rich.console import RenderableType
+
+ENTRY = Entry(
+    name="table",
+    summary="Aligned columns in a terminal, tab-separated values in a pipe",
+    attributes={"suffixes": (), "views": ("MatrixGrid", "Table"), "binary": False},
+)
+
+_STRONGEST = 5
+_SHORTEST_HEADING = 3
+_LONGEST_HEADING = 8
+
+
+def render(view: View, options: Options) -> bytes:
+    """Write a view as aligned text, no line wider than asked for, or as TSV without limits."""
+    if not options.terminal:
+        lines = _table_lines(view, options) if isinstance(view, Table) else _grid_lines(view, options)
+        text = "".join("\t".join(line) + "\n" for line in lines)
+    else:
+        text = _draw_table(view, options) if isinstance(view, Table) else _draw_grid(view, options)
+    return text.encode("utf-8" if options.unicode else "ascii", "backslashreplace")
+
+
+# In a pipe
+
+
+def _table_lines(table: Table, options: Options) -> list[list[str]]:
+    heading = [column.name for column in table.columns]
+    return [heading, *([words(value_text(value), options) for value in row] for row in table.rows)]
+
+
+def _grid_lines(grid: MatrixGrid, options: Options) -> list[list[str]]:
+    lines = []
+    queries, keys = token_labels(grid.query_tokens, options), token_labels(grid.key_tokens, options)
+    lines.append(["matrix", "query", *(keys if grid.top is None else ["key", grid.unit])])
+    for matrix in grid.matrices:
+        name = words(site_name(matrix) or grid.unit, options)
+        if grid.top is None:
+            numbers = zip(queries, number_texts(matrix, grid.unit), strict=True)
+            lines += [[name, query, *row] for query, row in numbers]
+            continue
+        for query, row in zip(queries, strongest_keys(matrix, grid.top), strict=True):
+            found = zip(row.columns, float_texts(row.values), strict=True)
+            lines += [[name, query, keys[key], number] for key, number in found]
+    return lines
+
+
+def value_text(value: object, digits: int | None = None) -> str:
+    """Write one value of a table for people: ``yes`` or ``no``, nothing for None, lists with commas.
+
+    Args:
+        digits: Digits behind the point; None for all of them.
+
+    >>> value_text(0.123456, 2), value_text(True), value_text(None), value_text(["a", "b"]), value_text(1234)
+    ('0.12', 'yes', '', 'a, b', '1234')
+    """
+    value = plain(value)
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float) and digits is not None:
+        return f"{value:.{digits}f}"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {value_text(part, digits)}" for key, part in value.items())
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ", ".join(value_text(part, digits) for part in value)
+    return str(value)
+
+
+# In a terminal
+
+
+def _draw_table(table: Table, options: Options) -> str:
+    names = [_title(column, options) for column in table.columns]
+    rows = [
+        [_cell(value, column, options) for value, column in zip(row, table.columns, strict=True)]
+        for row in table.rows
+    ]
+    numeric = [_is_numeric([row[place] for row in table.rows]) for place in range(len(names))]
+    drawn = _columns(names, rows, numeric, options) if rows else "nothing to show\n"
+    return _title_lines(table.header, options) + drawn + _note_lines(table.header, options)
+
+
+def _cell(value: object, column: Column, options: Options) -> str:
+    return words(value_text(value, column.digits), options)
+
+
+def _title(column: Column, options: Options) -> str:
+    name = column.title or column.name.replace("_", " ")
+    return words(f"{name} ({column.unit})" if column.unit else name, options)
+
+
+def _is_numeric(values: Sequence[object]) -> bool:
+    present = [plain(value) for value in values if value is not None]
+    return bool(present) and all(
+        isinstance(value, int | float | None) and not isinstance(value, bool) for value in present
+    )
+
+
+def _draw_grid(grid: MatrixGrid, options: Options) -> str:
+    parts = [_draw_matrix(grid, index, options) for index in range(len(grid.matrices))]
+    return _title_lines(grid.header, options) + "\n".join(parts) + _note_lines(grid.header, options)
+
+
+def _draw_matrix(grid: MatrixGrid, index: int, options: Options) -> str:
+    matrix = grid.matrices[index]
+    numbers = None if grid.top is not None else _number_table(grid, matrix, options)
+    if numbers is None:
+        top = grid.top or _STRONGEST
+        what = f"{'first' if grid.unit == 'mask' else 'strongest'} {top} keys of each row"
+        numbers = _strongest_table(grid, matrix, top, options)
+    else:
+        what = "rows attend to columns"
+    facts = fact_texts(grid.facts[index]) if grid.facts else []
+    name = " · ".join(filter(None, [site_name(matrix), what, *facts]))
+    return _lines(words(name, options), options) + "\n" + numbers
+
+
+def _number_table(grid: MatrixGrid, matrix: Matrix, options: Options) -> str | None:
+    """Draw every number, or give None where they do not fit."""
+    queries, keys = token_labels(grid.query_tokens, options), token_labels(grid.key_tokens, options)
+    mark = "…" if options.unicode else "~"
+    for longest in range(_LONGEST_HEADING, _SHORTEST_HEADING - 1, -1):
+        widths = [max(_SHORTEST_HEADING, min(longest, cells(key))) for key in keys]
+        if (
+            options.width is None
+            or max(map(cells, queries), default=0) + sum(widths) + 2 * len(widths) <= options.width
+        ):
+            headings = [fit(key, longest, mark) for key in keys]
+            rows = [[query, *row] for query, row in zip(queries, _number_rows(grid, matrix), strict=True)]
+            bold = {(row, column + 1) for row, column in _largest(matrix)} if grid.unit == "weight" else set()
+            return _columns(["", *headings], rows, [True] * (len(keys) + 1), options, bold)
+    return None
+
+
+def _number_rows(grid: MatrixGrid, matrix: Matrix) -> list[list[str]]:
+    def text(row: int, column: int, value: float) -> str:
+        if matrix.allowed is not None and not matrix.allowed[row, column]:
+            return ""
+        if grid.unit == "mask":
+            return "1" if value > 0 else ""
+        return "nan" if math.isnan(value) else short_number(value).strip()
+
+    rows = enumerate(matrix.values.tolist())
+    return [[text(row, column, value) for column, value in enumerate(values)] for row, values in rows]
+
+
+def _largest(matrix: Matrix) -> list[tuple[int, int]]:
+    return [(row, one.columns[0]) for row, one in enumerate(strongest_keys(matrix, 1)) if one.columns]
+
+
+def _strongest_table(grid: MatrixGrid, matrix: Matrix, top: int, options: Options) -> str:
+    keys = token_labels(grid.key_tokens, options)
+    rows = []
+    for query, token, row in zip(
+        token_labels(grid.query_tokens, options), grid.query_tokens, strongest_keys(matrix, top), strict=True
+    ):
+        rows.append([str(token.position), query, _strongest_text(row, keys, grid.unit)])
+    return _columns(["", "query", "keys"], rows, [True, False, False], options)
+
+
+def _strongest_text(row: Strongest, keys: list[str], unit: str) -> str:
+    if unit == "mask":
+        return ", ".join(keys[column] for column in row.columns)
+    found = zip(row.columns, row.values, strict=True)
+    return ", ".join(f"{keys[column]} {short_number(value).strip()}" for column, value in found)
+
+
+def _columns(
+    names: list[str],
+    rows: list[list[str]],
+    numeric: list[bool],
+    options: Options,
+    bold: set[tuple[int, int]] | frozenset[tuple[int, int]] = frozenset(),
+) -> str:
+    """Align columns with a rule under the heading; texts that do not fit are wrapped."""
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    table = RichTable(
+        box=_head_rule(options), show_edge=False, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0)
+    )
+    for name, right in zip(names, numeric, strict=True):
+        table.add_column(Text(name), justify="right" if right else "left", no_wrap=right, overflow="fold")
+    for number, row in enumerate(rows):
+        styles = ["bold" if (number, place) in bold else "" for place in range(len(row))]
+        table.add_row(*(Text(text, style) for text, style in zip(row, styles, strict=True)))
+    return _print(table, options)
+
+
+def _head_rule(options: Options) -> Box:
+    from rich.box import Box
+
+    rule = "─" if options.unicode else "-"
+    blank = "    \n"
+    return Box(blank * 2 + f" {rule}{rule} \n" + blank * 5, ascii=not options.unicode)
+
+
+def _print(table: RenderableType, options: Options) -> str:
+    from rich.console import Console
+
+    systems = {"none": None, "16": "standard", "256": "256", "truecolor": "truecolor"}
+    console = Console(
+        file=io.StringIO(),
+        width=options.width or 100_000,
+        color_system=systems[options.color],  # type: ignore[arg-type]
+        force_terminal=options.color != "none",
+        legacy_windows=False,
+        markup=False,
+        emoji=False,
+        highlight=False,
+        _environ={},
+    )
+    with console.capture() as capture:
+        console.print(table)
+    return "".join(line.rstrip(" ") + "\n" for line in capture.get().splitlines())
+
+
+def _title_lines(header: Header, options: Options) -> str:
+    return _lines(words(header.title, options), options, "1") + "\n" if header.title else ""
+
+
+def _note_lines(header: Header, options: Options) -> str:
+    notes = "".join(_lines(f"note: {words(note, options)}", options) for note in header.notes)
+    return "\n" + notes if notes else ""
+
+
+def _lines(text: str, options: Options, style: str = "") -> str:
+    start, end = (f"\x1b[{style}m", "\x1b[0m") if style and options.color != "none" else ("", "")
+    return "".join(f"{start}{line}{end}\n" for line in wrap(text, options.width or 100_000))

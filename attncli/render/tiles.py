@@ -1,0 +1,176 @@
+"""Many matrices in a terminal: small tiles, layers below each other and heads beside each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from attncli.labels import cells, fit, pad
+from attncli.render.canvas import Line, blank, wrap
+from attncli.render.cells import Pen
+from attncli.render.grids import token_labels, words
+from attncli.render.pooling import cell_values, even_cuts, pool_max
+from attncli.render.single import Drawing, cut_mark, marks_in
+from attncli.view import Matrix, MatrixGrid
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_SMALLEST = 5
+_GAP = 1
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """A row of tiles: its label, labels above its tiles (or none), and which matrices; None for a gap."""
+
+    label: str
+    headings: Sequence[str]
+    tiles: Sequence[int | None]
+
+
+@dataclass(frozen=True)
+class Tile:
+    """The size of every tile: cells of the picture, and how wide each is drawn."""
+
+    rows: int
+    columns: int
+    cell: int
+
+    @property
+    def width(self) -> int:
+        """Terminal cells across."""
+        return self.columns * self.cell
+
+
+def draw_tiles(grid: MatrixGrid, pen: Pen) -> Drawing:
+    """Draw each matrix of a grid as a tile; give the lines and the marks to explain below."""
+    import numpy as np
+
+    width = pen.options.width or 80
+    values = np.stack([cell_values(matrix, grid.unit) for matrix in grid.matrices])
+    lines: list[Line] = []
+    tile = None
+    codes = None
+    for kind in dict.fromkeys(matrix.kind for matrix in grid.matrices):
+        members = [index for index, matrix in enumerate(grid.matrices) if matrix.kind == kind]
+        plan = _plan(grid.matrices, members, len(grid.key_tokens), width)
+        gutter = max(len(shelf.label) for shelf in plan) + 1
+        tile = _tile(grid, pen, width - gutter, max(len(shelf.tiles) for shelf in plan))
+        cut = even_cuts(len(grid.query_tokens), tile.rows), even_cuts(len(grid.key_tokens), tile.columns)
+        codes = pen.codes(pool_max(values, *cut))
+        lines += [
+            [],
+            *([[(words(kind, pen.options), "")]] if kind else []),
+            *_shelves(plan, codes, tile, gutter, pen),
+        ]
+    assert tile is not None and codes is not None
+    marks = marks_in(codes) | ({"blank"} if pen.halves and tile.cell == 1 else set())
+    return [*_size_lines(grid, pen, tile), *lines], marks
+
+
+def _plan(matrices: Sequence[Matrix], members: list[int], keys: int, width: int) -> list[Shelf]:
+    """Decide what stands where: layers by heads, or one after another where most places would be empty."""
+    layers = list(dict.fromkeys(matrices[index].layer for index in members))
+    heads = list(dict.fromkeys(matrices[index].head for index in members))
+    places = {(matrices[index].layer, matrices[index].head): index for index in members}
+    crowded = len(places) == len(members) and 2 * len(members) > len(layers) * len(heads)
+    if len(heads) == 1 or not crowded:
+        return _flow(matrices, members, keys, width)
+    shelves = []
+    for band in _bands(len(heads), min(_SMALLEST, keys), width - 4):
+        names = [_head_name(heads[column]) for column in band]
+        for layer in layers:
+            tiles = [places.get((layer, heads[column])) for column in band]
+            shelves.append(Shelf(_layer_name(layer), names if layer == layers[0] else (), tiles))
+    return shelves
+
+
+def _flow(matrices: Sequence[Matrix], members: list[int], keys: int, width: int) -> list[Shelf]:
+    names = [matrices[index].name for index in members]
+    smallest = max(min(_SMALLEST, keys), *map(cells, names))
+    bands = _bands(len(members), smallest, width)
+    return [Shelf("", [names[place] for place in band], [members[place] for place in band]) for band in bands]
+
+
+def _bands(count: int, smallest: int, room: int) -> list[range]:
+    """Cut a count into bands of nearly one length that fit the room."""
+    fitting = max(1, (room + _GAP) // (smallest + _GAP))
+    each = -(-count // -(-count // fitting))
+    return [range(start, min(start + each, count)) for start in range(0, count, each)]
+
+
+def _tile(grid: MatrixGrid, pen: Pen, room: int, across: int) -> Tile:
+    """Choose the largest tile of which so many fit beside each other."""
+    queries, keys = len(grid.query_tokens), len(grid.key_tokens)
+    width = max(1, (room - _GAP * (across - 1)) // across)
+    if width >= 2 * keys:
+        return Tile(queries, keys, 2)
+    columns = min(keys, width)
+    rows = max(1, round(queries * columns / keys))
+    if not pen.halves:
+        return Tile(queries if columns == keys else max(1, (rows + 1) // 2), columns, 1)
+    # An odd number of half-block rows leaves half a line free below the tile: a gap that costs nothing.
+    return Tile(min(queries, rows - 1 + rows % 2) if columns < keys and rows > 1 else rows, columns, 1)
+
+
+def _shelves(
+    plan: list[Shelf], codes: NDArray[np.int16], tile: Tile, gutter: int, pen: Pen
+) -> Iterator[Line]:
+    half = pen.halves and tile.cell == 1
+    for index, shelf in enumerate(plan):
+        if index and (shelf.headings or not (half and tile.rows % 2)):
+            yield []
+        if shelf.headings:
+            names = "".join(_heading(name, tile.width, pen) for name in shelf.headings)
+            yield [(" " * gutter + names, "")]
+        yield from _shelf(shelf, codes, tile, gutter, pen, half)
+
+
+def _heading(name: str, width: int, pen: Pen) -> str:
+    return pad(fit(name, width, cut_mark(pen)), width + _GAP)
+
+
+def _shelf(
+    shelf: Shelf, codes: NDArray[np.int16], tile: Tile, gutter: int, pen: Pen, half: bool
+) -> list[Line]:
+    height = -(-tile.rows // 2) if half else tile.rows
+    empty: list[Line] = [[blank(tile.width)]] * height
+    drawn = []
+    for place in shelf.tiles:
+        if place is None:
+            drawn.append(empty)
+        else:
+            drawn.append(pen.half_blocks(codes[place]) if half else pen.whole_cells(codes[place], tile.cell))
+    lines: list[Line] = []
+    for row in range(height):
+        line: Line = [(pad(shelf.label if row == 0 else "", gutter), "")]
+        for column, picture in enumerate(drawn):
+            line += ([blank(_GAP)] if column else []) + picture[row]
+        lines.append(line)
+    return lines
+
+
+def _size_lines(grid: MatrixGrid, pen: Pen, tile: Tile) -> list[Line]:
+    queries, keys = len(grid.query_tokens), len(grid.key_tokens)
+    size = f"{queries}×{keys} each"
+    if (tile.rows, tile.columns) != (queries, keys):
+        size = f"pooled by max: {tile.rows}×{tile.columns} cells show {queries}×{keys}"
+    count = f"{len(grid.matrices)} {'masks' if grid.unit == 'mask' else 'heads'} shown"
+    text = words(f"{count} · rows attend to columns · {size}", pen.options)
+    width = pen.options.width or 80
+    tokens = " ".join(token_labels(grid.key_tokens[:width], pen.options))
+    return [
+        *([(line, "")] for line in wrap(text, width)),
+        [(fit(f"columns: {tokens}", width, cut_mark(pen)), "")],
+    ]
+
+
+def _layer_name(layer: object) -> str:
+    return "" if layer is None else (f"L{layer}" if isinstance(layer, int) else str(layer))
+
+
+def _head_name(head: object) -> str:
+    return "" if head is None else (f"H{head}" if isinstance(head, int) else str(head))
