@@ -51,7 +51,8 @@ def run_ci(checkout: Path, readme: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize(
-    ("command", "code"), [("true && true", 0), ("true && false && true", 1), ("exit 7", 7)]
+    ("command", "code"),
+    [("true && true", 0), ("true && false && true", 1), ("exit 7", 7), ("false\ntrue", 1)],
 )
 def test_ci_ends_as_the_readmes_command_does(command: str, code: int, checkout: Path) -> None:
     done = run_ci(
