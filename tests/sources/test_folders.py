@@ -100,6 +100,14 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
         resolve_model_folder("model.bin")
 
 
+@pytest.mark.parametrize(
+    ("name", "reason"), [("x" * 5000, "File name too long"), ("~no-such-user/x", "home directory")]
+)
+def test_a_folder_that_cannot_be_looked_at_is_a_model_error(name: str, reason: str) -> None:
+    with pytest.raises(ModelError, match=reason):
+        resolve_model_folder(name)
+
+
 def test_a_model_that_is_not_here_is_answered_with_one_that_is() -> None:
     assert missing_model("gpt3").hint == "give a folder, or the name of a model that can be downloaded"
     cache_model("gpt2")
