@@ -54,6 +54,13 @@ def test_a_torch_that_does_not_start_is_told_by_its_last_line(monkeypatch: pytes
     assert check.value == "does not start: ModuleNotFoundError: No module named 'no_such_torch'"
 
 
+def test_a_torch_that_hangs_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "ASK_TORCH", "import time; time.sleep(60)")
+    monkeypatch.setattr(doctor, "PATIENCE", 0.1)
+    [check] = torch_checks()
+    assert (check.value, check.status) == ("does not answer within 0.1 seconds", "fail")
+
+
 def test_torch_tells_its_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     answer = '{"threads": 3, "cuda": [["H200", 150323855360]], "mps": false}'
     monkeypatch.setattr(doctor, "ASK_TORCH", f"print({answer!r})")
