@@ -163,9 +163,9 @@ def _usage_error(error: Any, command: str) -> UsageError:
     message = message[:1].lower() + message[1:]
     if (name := getattr(error, "option_name", None)) and getattr(error, "possibilities", None) is not None:
         context = getattr(error, "ctx", None)
-        known = [o for p in context.command.params for o in p.opts if o.startswith("--")] if context else []
-        close = did_you_mean(name, known)
-        hint = close if close and close.startswith("did you mean") else None
+        options = [o for p in context.command.params for o in p.opts if o.startswith("--")] if context else []
+        close = did_you_mean(name.lstrip("-"), [option[2:] for option in options])
+        hint = close.replace('"', '"--', 1) if close and close.startswith("did you mean") else None
         message = f"no such option: {name}"
     else:
         hint = None

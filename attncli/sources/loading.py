@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 from attncli.errors import CaptureError, ModelError, UsageError, did_you_mean
 from attncli.labels import safe_label
@@ -79,6 +83,8 @@ def load(name: str, options: LoadOptions | None = None, *, tokenizer: bool = Tru
     """
     options = options or LoadOptions()
     folder = _local_folder(name, options, tokenizer)
+    if folder is None:
+        options = _offline_if_unreachable(options)
     _quiet_transformers()
     with _translated(name, options):
         made = _load_tokenizer(folder or name, options) if tokenizer else None
@@ -192,10 +198,25 @@ def _check_config(file: Path, name: str) -> None:
         raise ModelError(f"{name}: its config.json is no JSON ({error})") from error
 
 
+def _offline_if_unreachable(options: LoadOptions) -> LoadOptions:
+    """Do not let the hub's client retry for a minute where its host has no address at all."""
+    endpoint = os.environ.get("HF_ENDPOINT") or "https://huggingface.co"
+    parts = urlsplit(endpoint)
+    if options.offline or getproxies() or parts.hostname is None:
+        return options
+    try:
+        socket.getaddrinfo(parts.hostname, parts.port or 443)
+    except OSError:
+        return replace(options, offline=True)
+    return options
+
+
 def _quiet_transformers() -> None:
     """Keep loading bars and reports off stderr; what matters of them we say ourselves."""
+    from huggingface_hub.utils import logging as hub_logging
     from transformers.utils import logging
 
+    hub_logging.set_verbosity_error()
     logging.set_verbosity_error()
     logging.disable_progress_bar()
 

@@ -1,0 +1,68 @@
+"""Tiny random models in plain Hugging Face folders, for tests that need a model but not a trained one."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "the", "animal", "was", "too", "tired", "it", ".", "##s", "did", "cross"]
+
+
+def write_bert(folder: Path, **changes: Any) -> Path:
+    """Write a BERT encoder of 2 layers × 3 heads whose vocabulary is `WORDS`, for texts of up to 16 tokens."""
+    from transformers import BertConfig, BertModel
+
+    sizes = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 40}
+    config = BertConfig(vocab_size=len(WORDS), max_position_embeddings=16, pad_token_id=0, **(sizes | changes))
+    return _write(folder, BertModel, config, _bert_tokenizer())
+
+
+def write_llama(folder: Path, **changes: Any) -> Path:
+    """Write a Llama decoder of 3 layers × 4 heads, 2 of them for keys and values."""
+    from transformers import LlamaConfig, LlamaModel
+
+    sizes = {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2}
+    config = LlamaConfig(vocab_size=len(WORDS), intermediate_size=48, max_position_embeddings=64, **(sizes | changes))
+    return _write(folder, LlamaModel, config, _word_tokenizer())
+
+
+def write_bloom(folder: Path) -> Path:
+    """Write a BLOOM decoder, whose family does not go through transformers' attention interface."""
+    from transformers import BloomConfig, BloomModel
+
+    config = BloomConfig(vocab_size=len(WORDS), hidden_size=24, n_layer=2, n_head=3)
+    return _write(folder, BloomModel, config, _word_tokenizer())
+
+
+def _write(folder: Path, kind: Any, config: Any, tokenizer: Any) -> Path:
+    import torch
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(7)
+        model = kind(config)
+    model.save_pretrained(folder)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    names = {"pad_token": "[PAD]", "unk_token": "[UNK]"}
+    (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "TokenizersBackend", **names}))
+    return folder
+
+
+def _bert_tokenizer() -> Any:
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+
+    made = Tokenizer(models.WordPiece({word: i for i, word in enumerate(WORDS)}, unk_token="[UNK]"))
+    made.normalizer = normalizers.BertNormalizer(lowercase=True)
+    made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    made.decoder = decoders.WordPiece()
+    made.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    made.add_special_tokens(["[PAD]", "[UNK]", "[CLS]", "[SEP]"])
+    return made
+
+
+def _word_tokenizer() -> Any:
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    made = Tokenizer(models.WordLevel({word: i for i, word in enumerate(WORDS)}, unk_token="[UNK]"))
+    made.pre_tokenizer = pre_tokenizers.Whitespace()
+    return made
