@@ -83,6 +83,10 @@ def _run_command(arguments: list[str]) -> int:
     from attncli.commands import _options
 
     _options.ARGV.set(tuple(arguments))
+    if "_ATTNCLI_COMPLETE" in os.environ:
+        from attncli.commands.completion import learn_shells
+
+        learn_shells()
     try:
         result = typer.main.get_command(app).main(args=arguments, prog_name="attncli", standalone_mode=False)
     except typer.Exit as stop:

@@ -41,3 +41,10 @@ def completion_script(shell: str) -> str:
         prog_name="attncli", complete_var=VARIABLE, shell=shell
     )
     return f"{script}\n"
+
+
+def learn_shells() -> None:
+    """Let Typer answer the scripts' questions, which it does by itself only under options of its own."""
+    from typer._completion_classes import completion_init
+
+    completion_init()

@@ -29,6 +29,9 @@ LIBRARIES = ("torch", "transformers", "tokenizers", "numpy", "matplotlib", "rich
 SCRIPTS = {"CJK": ":lang=ja", "Arabic": ":lang=ar", "Devanagari": ":lang=hi", "emoji": ":charset=1f600"}
 TWO_GIB = 2 * 2**30
 
+PATIENCE = 120.0
+"""Seconds that torch may take to start."""
+
 # A library that is broken may take its process with it, so torch is asked in one of its own.
 ASK_TORCH = """
 import json, torch
@@ -164,12 +167,16 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 def torch_checks() -> Iterator[Check]:
     """Start torch in a process of its own, and ask it for its devices and threads."""
-    told = subprocess.run([sys.executable, "-c", ASK_TORCH], capture_output=True, text=True, check=False)
+    remedy = "reinstall it: pip install --force-reinstall torch"
+    command = [sys.executable, "-c", ASK_TORCH]
+    try:
+        told = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
+    except subprocess.TimeoutExpired:
+        yield Check("device", "torch", f"does not answer within {PATIENCE:g} seconds", "fail", remedy)
+        return
     if told.returncode:
         reason = (told.stderr.strip().splitlines() or [f"exit code {told.returncode}"])[-1]
-        yield Check(
-            "device", "torch", f"does not start: {reason}", "fail", "pip install --force-reinstall torch"
-        )
+        yield Check("device", "torch", f"does not start: {reason}", "fail", remedy)
         return
     answer = json.loads(told.stdout)
     for name, size in answer["cuda"]:

@@ -31,10 +31,15 @@ def resolve_model_folder(name: str, revision: str = "main") -> Path | None:
     Raises:
         ModelError: `name` is meant as a folder and there is none.
     """
-    path = Path(name).expanduser()
-    if path.is_dir():
-        return path
-    if path.exists():
+    try:
+        path = Path(name).expanduser()
+        if path.is_dir():
+            return path
+        exists = path.exists()
+    except (OSError, RuntimeError) as error:  # no right to look, a name too long, a ~user who is not known
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ModelError(f"the folder {safe_label(name)}: {safe_label(reason)}") from error
+    if exists:
         raise ModelError(f"{safe_label(name)} is a file, not a model's folder", "name the folder it lies in")
     cached = _snapshot(name, revision) if _HUB_NAME.fullmatch(name) else None
     if cached is None and _is_meant_as_folder(name, path):
