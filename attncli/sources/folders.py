@@ -73,9 +73,9 @@ def missing_model(name: str, reason: str = "") -> ModelError:
     """Make the error for a hub name that is neither on this machine nor to be downloaded."""
     known = cached_models()
     close = did_you_mean(name, known) if known else None
-    told = f": {safe_label(reason)}" if reason else ""
+    told = f", and {safe_label(reason)}" if reason else ""
     return ModelError(
-        f"the model {safe_label(name)} is not on this machine{told}",
+        f"model {safe_label(name)}: no such folder, not in {safe_label(str(hub_cache()))}{told}",
         close or "give a folder, or the name of a model that can be downloaded",
     )
 
@@ -86,7 +86,7 @@ def fetch_file(name: str, filename: str, revision: str = "main") -> Path:
     Raises:
         ModelError: The hub does not answer, or has no such model or file.
     """
-    if not _may_reach_hub():
+    if not may_reach_hub():
         raise missing_model(name, "the hub cannot be reached")
     from huggingface_hub import hf_hub_download
 
@@ -96,7 +96,7 @@ def fetch_file(name: str, filename: str, revision: str = "main") -> Path:
         raise missing_model(name, str(error).partition("\n")[0]) from error
 
 
-def _may_reach_hub() -> bool:
+def may_reach_hub() -> bool:
     """Whether it makes sense to ask the hub: its client would go on asking for half a minute."""
     if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
         return False

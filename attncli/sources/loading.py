@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
-from urllib.request import getproxies
 
 from attncli.errors import CaptureError, ModelError, UsageError, did_you_mean
 from attncli.labels import safe_label
-from attncli.sources.folders import cached_models, hub_cache, resolve_model_folder
+from attncli.sources.folders import may_reach_hub, missing_model, resolve_model_folder
 
 _SAFE_WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
 _PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
@@ -83,8 +79,9 @@ def load(name: str, options: LoadOptions | None = None, *, tokenizer: bool = Tru
     """
     options = options or LoadOptions()
     folder = _local_folder(name, options, tokenizer)
-    if folder is None:
-        options = _offline_if_unreachable(options)
+    if folder is None and (options.offline or not may_reach_hub()):
+        # Asked anyway, the hub's client would go on trying for a minute.
+        raise missing_model(name, "--offline was given" if options.offline else "the hub cannot be reached")
     _quiet_transformers()
     with _translated(name, options):
         made = _load_tokenizer(folder or name, options) if tokenizer else None
@@ -198,25 +195,12 @@ def _check_config(file: Path, name: str) -> None:
         raise ModelError(f"{name}: its config.json is no JSON ({error})") from error
 
 
-def _offline_if_unreachable(options: LoadOptions) -> LoadOptions:
-    """Do not let the hub's client retry for a minute where its host has no address at all."""
-    endpoint = os.environ.get("HF_ENDPOINT") or "https://huggingface.co"
-    parts = urlsplit(endpoint)
-    if options.offline or getproxies() or parts.hostname is None:
-        return options
-    try:
-        socket.getaddrinfo(parts.hostname, parts.port or 443)
-    except OSError:
-        return replace(options, offline=True)
-    return options
-
-
 def _quiet_transformers() -> None:
     """Keep loading bars and reports off stderr; what matters of them we say ourselves."""
     from huggingface_hub.utils import logging as hub_logging
     from transformers.utils import logging
 
-    hub_logging.set_verbosity_error()
+    hub_logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     logging.set_verbosity_error()
     logging.disable_progress_bar()
 
@@ -244,16 +228,7 @@ def _not_found(name: str, options: LoadOptions, error: OSError) -> ModelError:
         return ModelError(
             f"{name}: the model is gated", "log in with `hf auth login` after you have been let in"
         )
-    asked = (
-        "the hub was not asked (--offline)"
-        if options.offline
-        else "the hub did not answer or does not have it"
-    )
-    hint = (
-        did_you_mean(name, cached_models())
-        or "give a folder (./name), or organisation/name of a model on the hub"
-    )
-    return ModelError(f"model {name!r} not found: no such folder, not in {hub_cache()}, {asked}", hint)
+    return missing_model(name, "the hub did not answer, or does not have it")
 
 
 def _refused(name: str, options: LoadOptions, error: Exception) -> ModelError | UsageError:
