@@ -159,17 +159,43 @@ def _with_examples(text: str, examples: Sequence[str]) -> str:
 
 def _usage_error(error: Any, command: str) -> UsageError:
     """Say a usage error of Typer's in our words."""
-    message = error.format_message().strip().rstrip(".")
-    message = message[:1].lower() + message[1:]
-    if (name := getattr(error, "option_name", None)) and getattr(error, "possibilities", None) is not None:
-        context = getattr(error, "ctx", None)
-        options = [o for p in context.command.params for o in p.opts if o.startswith("--")] if context else []
-        close = did_you_mean(name.lstrip("-"), [option[2:] for option in options])
-        hint = close.replace('"', '"--', 1) if close and close.startswith("did you mean") else None
-        message = f"no such option: {name}"
+    option, parameter = getattr(error, "option_name", None), getattr(error, "param", None)
+    hint = None
+    if option and getattr(error, "possibilities", None) is not None:
+        message = f"no such option: {option}"
+        hint = _similar_option(error, option)
+    elif parameter is not None and "Input should be" in error.format_message():
+        message = f"{max(parameter.opts, key=len)}: {_plain(error.format_message())}"
     else:
-        hint = None
+        message = error.format_message().strip().rstrip(".")
+        message = message[:1].lower() + message[1:]
     return UsageError(message, hint or f"try: attncli {command} --help".replace("  ", " "))
+
+
+def _similar_option(error: Any, name: str) -> str | None:
+    command = error.ctx.command if error.ctx else None
+    options = [option for parameter in command.params for option in parameter.opts] if command else []
+    close = did_you_mean(name.lstrip("-"), [option[2:] for option in options if option.startswith("--")])
+    return close.replace('"', '"--', 1) if close and close.startswith("did you mean") else None
+
+
+def _plain(message: str) -> str:
+    """Say what a value must be, without the validator's words around it.
+
+    >>> _plain("Invalid value for '-n': Input should be a valid integer, unable to parse string as an integer")
+    'must be a whole number'
+    >>> _plain("Invalid value for '-n': Input should be greater than or equal to 1")
+    'must be at least 1'
+    """
+    wanted = message.partition("Input should be ")[2].partition(",")[0]
+    for theirs, ours in {
+        "a valid integer": "a whole number",
+        "a valid number": "a number",
+        "greater than or equal to": "at least",
+        "less than or equal to": "at most",
+    }.items():
+        wanted = wanted.replace(theirs, ours)
+    return f"must be {wanted}"
 
 
 def _report(error: AttnCliError, arguments: Sequence[str]) -> None:

@@ -1,10 +1,15 @@
-"""What all tests share: where the pretrained models are."""
+"""What all tests share: where the pretrained models are, tiny ones, and how to run a command line."""
 
+import io
+import json
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
+import tiny
 
 
 def models_folder() -> Path:
@@ -27,3 +32,52 @@ def model_folder() -> Callable[[str], Path]:
         return folder
 
     return find
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a command left behind: exit code, stdout, stderr."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+Cli = Callable[..., Result]
+
+
+@pytest.fixture
+def cli(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Cli:
+    """Give a function that runs a command line in this process: ``cli("show", "a b", stdin=b"…")``."""
+    for name in ("NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "COLUMNS", "COLORTERM"):
+        monkeypatch.delenv(name, raising=False)
+
+    def run(*arguments: str, stdin: bytes | None = None) -> Result:
+        from attncli.cli import main
+
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin or b""), encoding="utf-8"))
+        capfdbinary.readouterr()
+        code = main(arguments)
+        out, err = capfdbinary.readouterr()
+        return Result(code, out.decode("utf-8", "surrogateescape"), err.decode("utf-8"))
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(tiny.write_bert(tmp_path_factory.mktemp("tiny-bert")))
+
+
+@pytest.fixture(scope="session")
+def tiny_llama(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(tiny.write_llama(tmp_path_factory.mktemp("tiny-llama")))
+
+
+@pytest.fixture(scope="session")
+def tiny_marian(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(tiny.write_marian(tmp_path_factory.mktemp("tiny-marian")))

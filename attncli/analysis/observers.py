@@ -29,7 +29,7 @@ class FullWeights:
         keys: Absolute positions of the keys to keep; None for all.
         query_len: Number of query rows.
         key_len: Number of keys.
-        memory: Says how many bytes may be taken.
+        memory: Says how many bytes may be taken; the system where None.
     """
 
     kind: Kind
@@ -40,7 +40,7 @@ class FullWeights:
     key_len: int
     rows: Sequence[int] | None = None
     keys: Sequence[int] | None = None
-    memory: Callable[[], int | None] = available_bytes
+    memory: Callable[[], int | None] | None = None
     _kept: dict[int, _Layer] = field(default_factory=dict)
     _seen: set[int] = field(default_factory=set)
 
@@ -95,7 +95,7 @@ class FullWeights:
         layers = 1 if self.layers.mean else len(self._wanted_layers)
         maps = layers * (1 if self.heads.mean else len(heads))
         needed = maps * len(self._rows) * len(self._keys) * 5  # float32 weights and a byte of mask
-        free = self.memory()
+        free = (self.memory or available_bytes)()
         if free is not None and needed > free:
             raise TooLargeError(
                 f"{maps} maps of {len(self._rows):,}×{len(self._keys):,} weights need {human_bytes(needed)}; "

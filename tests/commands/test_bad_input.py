@@ -1,0 +1,171 @@
+"""Every mistake a user can make ends with one clear line, the right exit code, and nothing half-written."""
+
+import os
+from pathlib import Path
+
+import pytest
+import tiny
+from conftest import Cli, Result
+
+BAD: list[tuple[tuple[str, ...], int, str]] = [
+    (("show", ""), 2, "text is empty"),
+    (("show", "a", "--layer", "1"), 2, "--layer 1: out of range"),
+    (("show", "a", "--head", "2"), 2, "this model has heads only 0"),
+    (("show", "a", "--head", "x"), 2, "not a head selection"),
+    (("show", "a", "--query", "zebra"), 2, 'no token "zebra"'),
+    (("show", "a", "--query", "3"), 2, "positions go from 0 to 0"),
+    (("show", "a", "--kind", "cross"), 2, "there is only encoder attention here"),
+    (("show", "a", "--kind", "crosss"), 2, 'did you mean "cross"?'),
+    (("show", "a", "--heads", "3"), 2, "--d-model 64"),
+    (("show", "a", "--heads", "0"), 2, "--heads: must be at least 1"),
+    (("show", "a", "--format", "jsn"), 2, 'did you mean "json"?'),
+    (("show", "a", "--format", "png", "--json"), 2, "contradict"),
+    (("show", "a", "--format", "csv", "-o", "x.json"), 2, "contradict each other"),
+    (("show", "a", "-o", "x.foo"), 2, "its ending names no format"),
+    (("show", "a", "--color", "blue"), 2, "--color blue"),
+    (("show", "a", "--colormap", "viridas"), 2, 'did you mean "viridis"?'),
+    (("show", "a", "--width", "0"), 2, "--width 0"),
+    (("show", "a", "--bogus"), 2, "no such option: --bogus"),
+    (("show", "a", "--laye", "1"), 2, 'did you mean "--layer"?'),
+    (("show", "a", "b"), 2, "unexpected extra argument"),
+    (("show", "--file", "/no/such/file"), 1, "No such file"),
+    (("show", "a", "--file", "b"), 2, "both given"),
+    (("show", "a", "-o", "/no/such/folder/x.png"), 1, "/no/such/folder/x.png: No such file or directory"),
+    (("show", "a", "-o", "/"), 2, "its ending names no format"),
+    (("show", "a", "-m", "./nowhere"), 4, "the folder ./nowhere does not exist"),
+    (("mask",), 2, "no mask was named"),
+    (("mask", "casual"), 2, 'did you mean "causal"?'),
+    (("mask", "causal", "--seq-len", "0"), 2, "--seq-len"),
+    (("mask", "causal", "--seq-len", "4.5"), 2, "--seq-len: must be a whole number"),
+    (("mask", "causal", "a b", "--seq-len", "4"), 2, "both given"),
+    (("mask", "causal", "--set", "window=3"), 2, "causal has no parameter 'window'"),
+    (("mask", "padding", "--set", "pad"), 2, "expected name=value"),
+    (("mask", "padding", "--set", "pad=-1"), 2, "must be at least 0"),
+    (("mask", "padding", "--set", "pad=x"), 2, "must be a whole number"),
+    (("mask", "padding", "--set", "side=up"), 2, "no such choice"),
+    (("mask", "padding", "--seq-len", "4", "--set", "pad=5"), 2, "more than the 4 keys"),
+    (("shw", "a"), 2, 'did you mean "show"?'),
+    (("list", "variant"), 2, 'did you mean "variants"?'),
+    (("schema", "shew"), 2, 'did you mean "show"?'),
+    (("completion", "bsh"), 2, 'did you mean "bash"?'),
+]
+
+
+def assert_told(result: Result, code: int, words: str) -> None:
+    assert (result.code, result.out) == (code, ""), result
+    assert words in result.err and result.err.startswith("error: ")
+    assert len(result.err.splitlines()) <= 3 and "Traceback" not in result.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"), BAD, ids=lambda value: " ".join(value) if isinstance(value, tuple) else ""
+)
+def test_a_mistake_is_told_in_at_most_three_lines(
+    cli: Cli, arguments: tuple[str, ...], code: int, words: str
+) -> None:
+    assert_told(cli(*arguments), code, words)
+
+
+def test_invalid_utf8_on_stdin_names_the_byte(cli: Cli) -> None:
+    assert_told(cli("show", "-", stdin=b"ab\xffcd"), 2, "stdin is not UTF-8: byte 0xff at offset 2")
+
+
+def test_empty_stdin_is_an_empty_text(cli: Cli) -> None:
+    assert_told(cli("show", stdin=b""), 2, "text is empty")
+
+
+def test_a_text_that_is_too_long_names_both_numbers(cli: Cli, tiny_bert: str) -> None:
+    assert_told(cli("show", "the " * 30, "-m", tiny_bert), 2, "the text has 32 tokens")
+    cut = cli("show", "the " * 30, "-m", tiny_bert, "--truncate")
+    assert cut.code == 0 and "16 are left out" in cut.out
+
+
+def test_layers_and_heads_out_of_range_tell_the_range_of_the_model(cli: Cli, tiny_bert: str) -> None:
+    assert_told(cli("show", "it", "-m", tiny_bert, "--layer", "2"), 2, "this model has layers 0 to 1")
+    assert_told(cli("show", "it", "-m", tiny_bert, "--head", "0-3"), 2, "this model has heads 0 to 2")
+
+
+def test_a_model_that_cannot_be_had_ends_with_4(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    result = cli("show", "it", "-m", "nobody/nothing", "--offline")
+    assert_told(result, 4, f"model nobody/nothing: no such folder, not in {tmp_path}")
+
+
+def test_broken_model_folders_end_with_4_and_name_what_is_missing(cli: Cli, tmp_path: Path) -> None:
+    folder = tiny.write_bert(tmp_path / "bert")
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:1000])
+    assert_told(cli("show", "it", "-m", str(folder)), 4, "truncated or corrupted")
+    weights.rename(folder / "pytorch_model.bin")
+    assert_told(cli("show", "it", "-m", str(folder)), 4, "a pickle")
+    (folder / "pytorch_model.bin").unlink()
+    assert_told(cli("show", "it", "-m", str(folder)), 4, "no weights")
+    (folder / "config.json").unlink()
+    assert_told(cli("show", "it", "-m", str(folder)), 4, "no config.json")
+
+
+def test_an_answer_too_large_for_memory_ends_with_5_and_says_what_to_ask(
+    cli: Cli, monkeypatch, tiny_bert: str
+) -> None:
+    monkeypatch.setattr("attncli.analysis.observers.available_bytes", lambda: 100)
+    assert_told(cli("show", "it was", "-m", tiny_bert), 5, "6 maps of 4×4 weights need 480 B; 100 B are free")
+
+
+def test_too_many_numbers_for_text_end_with_5(cli: Cli, monkeypatch) -> None:
+    monkeypatch.setattr("attncli.delivery.LARGEST_TEXT", 8)
+    assert_told(cli("show", "a b c", "--json"), 5, "1 maps of 3×3 are 9 numbers")
+    assert cli("show", "a b c", "--json", "--yes-large").code == 0
+    assert cli("show", "a b c", "--json", "--top", "1").code == 0
+
+
+def test_an_unwritable_output_fails_before_anything_is_computed(
+    cli: Cli, monkeypatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("attncli.commands._running.open_source", lambda *_: pytest.fail("computed"))
+    (tmp_path / "folder.json").mkdir()
+    assert_told(cli("show", "a", "-o", str(tmp_path / "folder.json")), 1, "is a directory")
+    (tmp_path / "old.json").write_text("keep me")
+    assert_told(cli("show", "a", "--no-clobber", "-o", str(tmp_path / "old.json")), 1, "exists already")
+    assert (tmp_path / "old.json").read_text() == "keep me"
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
+def test_a_full_disk_is_told_and_nothing_is_left(cli: Cli, tmp_path: Path, monkeypatch) -> None:
+    assert_told(
+        cli("show", "a", "-o", "/dev/full", "--format", "json"), 1, "/dev/full: No space left on device"
+    )
+
+    def full(self: object, content: bytes) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("attncli.delivery.os.fsync", lambda _: full(None, b""))
+    assert_told(cli("show", "a", "-o", str(tmp_path / "x.json")), 1, "No space left on device")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failed_self_check_is_an_error_and_not_a_picture(cli: Cli, monkeypatch, tiny_llama: str) -> None:
+    monkeypatch.setattr("attncli.sources.emission.OUTPUT_TOLERANCE", dict.fromkeys(range(9), 0.0))
+    monkeypatch.setattr("attncli.sources.emission.ROW_SUM_TOLERANCE", -1.0)
+    assert_told(cli("show", "it was", "-m", tiny_llama), 1, "self-check failed: decoder layer 0 head")
+    shown = cli("show", "it was", "-m", tiny_llama, "--no-verify")
+    assert shown.code == 0 and "unverified" in shown.out
+
+
+def test_a_bug_of_ours_asks_for_debug_and_ends_with_70(cli: Cli, monkeypatch) -> None:
+    monkeypatch.setattr("attncli.commands._running.choose_kind", lambda *_: 1 / 0)
+    result = cli("show", "a")
+    assert_told(result, 70, "a bug of ours: ZeroDivisionError")
+    assert "--debug" in result.err
+    with pytest.raises(ZeroDivisionError):
+        cli("show", "a", "--debug")
+
+
+def test_ctrl_c_ends_with_130(cli: Cli, monkeypatch) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("attncli.commands._running.choose_kind", interrupt)
+    result = cli("show", "a")
+    assert (result.code, result.out, result.err) == (130, "", "")
