@@ -1,0 +1,126 @@
+"""What a shell sees: pipes, terminals, environment variables, and what a light command must not import."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pexpect
+import pytest
+
+ATTNCLI = (sys.executable, "-m", "attncli")
+ESC = re.compile(r"\x1b\[[0-9;]*([A-Za-z])")
+HOSTILE = "bell\a \x1b[31mred [red]x[/] :smile: $\\bad$ <script> e\u0301 \u202egnp 日本 👩\u200d💻"
+
+
+def environment(**changes: str) -> dict[str, str]:
+    clean = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "COLORTERM", "CI")}
+    return clean | {"TERM": "xterm-256color", "PYTHONWARNINGS": "error"} | changes
+
+
+def shell(command: str, **changes: str) -> subprocess.CompletedProcess[str]:
+    run = f"set -o pipefail; attncli() {{ {' '.join(ATTNCLI)} \"$@\"; }}; {command}"
+    return subprocess.run(["bash", "-c", run], env=environment(**changes), capture_output=True, text=True, check=False)
+
+
+def on_terminal(arguments: Sequence[str], columns: int = 80, **changes: str) -> tuple[int, str]:
+    child = pexpect.spawn(
+        ATTNCLI[0], [*ATTNCLI[1:], *arguments], env=environment(**changes), dimensions=(50, columns),
+        encoding="utf-8", timeout=120,
+    )  # fmt: skip
+    text = child.read()
+    child.close()
+    return child.exitstatus, text
+
+
+def widest(text: str) -> int:
+    from rich.cells import cell_len
+
+    return max(cell_len(line) for line in ESC.sub("", text).splitlines())
+
+
+def test_a_pipe_gets_no_escape_and_may_close_early() -> None:
+    piped = shell('attncli show "a b" | cat')
+    assert (piped.returncode, piped.stderr) == (0, "") and "\x1b" not in piped.stdout and "·" not in piped.stderr
+    closed = shell("attncli show 'a b' --json --seed 1 --heads 16 --layers 40 | head -1; echo ${PIPESTATUS[0]}")
+    assert closed.stdout.splitlines() == ["{", "141"] and closed.stderr == ""
+
+
+def test_a_script_can_use_json_and_exit_codes() -> None:
+    done = shell('attncli show "a b c" --format json | python3 -c "import json, sys; print(json.load(sys.stdin)[\'schema\'])"')
+    assert (done.stdout, done.stderr.count("note: weights are random")) == ("1\n", 1)
+
+
+def test_force_color_colours_a_pipe_without_moving_its_cursor() -> None:
+    forced = shell('attncli show "a b" | cat', FORCE_COLOR="1").stdout
+    assert {match[1] for match in ESC.finditer(forced)} == {"m"}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"FORCE_COLOR": "0"}, {"TERM": "dumb"}, {"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "LANG": "C"}],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_poor_surroundings_get_a_plain_answer(changes: dict[str, str]) -> None:
+    done = shell('attncli show "añb 日本"', **changes)
+    assert done.returncode == 0 and "\x1b" not in done.stdout
+    if "PYTHONIOENCODING" in changes:
+        assert done.stdout.isascii()
+
+
+def test_a_terminal_gets_colour_within_its_width_and_no_color_takes_every_escape_away() -> None:
+    text = "the animal didn't cross the street because it was too tired"
+    code, shown = on_terminal(["show", text, "--heads", "4"], 40, COLORTERM="truecolor")
+    assert code == 0 and "\x1b[" in shown and ";2;" in shown and widest(shown) <= 40
+    code, plain = on_terminal(["show", HOSTILE], 80, NO_COLOR="1")
+    assert code == 0 and "\x1b" not in plain and "\a" not in plain and "\u202e" not in plain and widest(plain) <= 80
+    code, wide = on_terminal(["mask", "causal", "-n", "150"], 200)
+    assert code == 0 and widest(wide) <= 200
+
+
+def test_no_text_on_a_terminal_gives_examples_and_exit_code_2() -> None:
+    code, text = on_terminal(["show"], 100)
+    assert code == 2 and "no text was given" in text and text.count("attncli show") >= 2
+
+
+LIGHT = [("--version",), ("--help",), ("show", "--help"), ("list",), ("list", "variants", "--json"), ("schema", "show"),
+         ("completion", "bash"), ("tokens", "a b"), ("tokens", "a b", "--json"), ("shw",), ("mask", "--help")]  # fmt: skip
+
+
+def test_light_commands_import_nothing_heavy() -> None:
+    script = f"""
+import sys
+from attncli.cli import main
+heavy = {{"torch", "transformers", "matplotlib", "numpy.linalg", "pandas"}}
+for arguments in {LIGHT!r}:
+    main(arguments)
+    found = heavy & set(sys.modules)
+    assert not found, (arguments, found)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment(), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+def test_the_entry_point_and_the_module_are_the_same_program() -> None:
+    (script,) = entry_points(group="console_scripts", name="attncli")
+    assert script.value == "attncli.cli:run"
+    done = shell("attncli --version")
+    assert re.fullmatch(r"attncli \d+\.\d+\.\d+\S*\n", done.stdout)
+
+
+def test_a_file_reached_through_a_link_or_a_pipe_is_written(tmp_path: Path) -> None:
+    (tmp_path / "real.json").write_text("old")
+    (tmp_path / "link.json").symlink_to(tmp_path / "real.json")
+    done = shell(
+        f"cd {tmp_path}; mkfifo pipe.json; cat pipe.json > copy & "
+        "attncli show 'a b' -q -o link.json -o pipe.json; code=$?; wait; exit $code"
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "link.json").is_symlink()
+    assert json.loads((tmp_path / "real.json").read_text())["attention"] == json.loads((tmp_path / "copy").read_text())["attention"]
