@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from attncli.render import Options
@@ -345,6 +345,7 @@ def _name_axes(axes: Axes) -> None:
     axes.set_ylabel("query", size=SMALL + 1, color=QUIET, parse_math=False)
 
 
+@lru_cache(maxsize=4096)
 def text_width(text: str, size: float) -> float:
     """Measure a text in inches, in the fonts of the current settings."""
     from matplotlib.font_manager import FontProperties
