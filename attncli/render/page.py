@@ -1,4 +1,4 @@
-"""The page of a picture: its size in inches, its texts, its scale, and the colours that all pictures share."""
+"""The page of a picture: its size in inches, its texts, its scale, and the colours all pictures share."""
 
 from __future__ import annotations
 
