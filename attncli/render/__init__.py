@@ -43,6 +43,11 @@ class Options:
     csv_safe: bool = False
     dpi: int = 150
 
+    @property
+    def cut_mark(self) -> str:
+        """What a label that had to be cut ends in."""
+        return "…" if self.unicode else "~"
+
 
 class Format(Protocol):
     """What a format's module offers."""

@@ -26,7 +26,8 @@ def _paint_line(line: Line) -> str:
     current = ""
     for text, style in line:
         if style != current:
-            out.append(f"\x1b[0;{style}m" if style else "\x1b[0m")
+            reset = "0;" if current and style else ""  # a bold style must not leak into the next
+            out.append(f"\x1b[{reset}{style or 0}m")
             current = style
         out.append(text)
     if current:
@@ -40,8 +41,8 @@ def blank(width: int) -> Run:
     return " " * width, ""
 
 
-def wrap(text: str, width: int, indent: str = "") -> list[str]:
-    """Break a text into lines of at most `width` cells, at spaces where it can."""
+def wrap(text: str, width: int, mark: str = "…") -> list[str]:
+    """Break a text into lines of at most `width` cells, at spaces; a longer word ends in the mark."""
     lines: list[str] = []
     line = ""
     for word in text.split(" "):
@@ -51,7 +52,7 @@ def wrap(text: str, width: int, indent: str = "") -> list[str]:
             continue
         if line:
             lines.append(line)
-        line = indent + fit(word, max(1, width - len(indent)))
+        line = fit(word, width, mark)
     return [*lines, line] if line or not lines else lines
 
 

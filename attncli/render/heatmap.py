@@ -48,7 +48,9 @@ def _body(grid: MatrixGrid, pen: Pen) -> list[Line]:
 def _head(grid: MatrixGrid, options: Options) -> list[Line]:
     assert options.width is not None
     bold = "1" if options.color != "none" else ""
-    title = wrap(words(grid.header.title, options), options.width) if grid.header.title else []
+    title = (
+        wrap(words(grid.header.title, options), options.width, options.cut_mark) if grid.header.title else []
+    )
     return [[(line, bold)] for line in title]
 
 
@@ -62,4 +64,6 @@ def _foot(grid: MatrixGrid, options: Options) -> list[Line]:
     if len(grid.facts) > _MOST_FACTS:
         lines.append(f"and {len(grid.facts) - _MOST_FACTS} more in the data formats")
     lines += [f"note: {note}" for note in grid.header.notes]
-    return [[(part, "")] for line in lines for part in wrap(words(line, options), options.width)]
+    return [
+        [(part, "")] for line in lines for part in wrap(words(line, options), options.width, options.cut_mark)
+    ]

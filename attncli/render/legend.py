@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from attncli.labels import cells
-from attncli.render.canvas import Line
+from attncli.render.canvas import Line, wrap
 from attncli.render.cells import FORBIDDEN_CODE, UNDEFINED_CODE, Pen
-from attncli.render.grids import words
 
 _BAR_CELLS = 24
 _NAME = "weight  "
 _SCALE = "  square-root scale"
+_NUMBERS = 27
+"""Cells of a colour bar that are no colour: its name and five numbers."""
 
 
 def legend(pen: Pen, marks: set[str]) -> list[Line]:
@@ -35,24 +36,30 @@ def _bar(pen: Pen) -> Line:
 
 def _color_bar(pen: Pen) -> Line:
     """Draw the scale in four quarters; on a square root, half the bar is a quarter of the weight."""
-    width = min(_BAR_CELLS, max(4, ((pen.options.width or 80) - 26) // 4 * 4))
+    room = pen.options.width or 80
     steps = len(pen.paints)
-    bar: Line = [(_NAME + "0 ", "")]
+    width = min(_BAR_CELLS, max(4, (room - _NUMBERS) // 4 * 4))
+    bar: Line = [((_NAME if room >= _NUMBERS + 4 else "") + "0 ", "")]
     for cell in range(width):
-        if cell and cell % (width // 4) == 0:
+        if cell and cell % (width // 4) == 0 and room >= _NUMBERS + 4:
             bar.append((f" {(cell / width) ** 2:.2f} ".replace(" 0.", " ."), ""))
         bar.append((" ", pen.paints[min(steps - 1, int((cell + 0.5) / width * steps))].filled))
     return [*bar, (" 1", "")]
 
 
 def _shade_bar(pen: Pen) -> Line:
+    """Draw each shade with the weight at which it begins, or every few where there is little room."""
     steps = len(pen.shades)
-    every = 1 if steps <= 5 else 2
-    parts = []
-    for step in range(0, steps, every):
-        low = f"{(step / steps) ** 2:.2f}"[1:] if step else "0"
-        parts.append(f"{low} {pen.shades[step : step + every]}")
-    return [(_NAME + " ".join(parts) + " 1", "")]
+    for every in (1, 2, 5):
+        bar = _NAME + " ".join(_shade(pen.shades, step, every) for step in range(0, steps, every)) + " 1"
+        if cells(bar) <= (pen.options.width or 80):
+            return [(bar, "")]
+    return [(f"0 {pen.shades} 1", "")]
+
+
+def _shade(shades: str, step: int, every: int) -> str:
+    low = f"{(step / len(shades)) ** 2:.2f}"[1:] if step else "0"
+    return f"{low} {shades[step : step + every]}"
 
 
 def _keys(pen: Pen, marks: set[str]) -> list[list[tuple[str, str]]]:
@@ -70,10 +77,7 @@ def _keys(pen: Pen, marks: set[str]) -> list[list[tuple[str, str]]]:
         keys.append([("bold", "1"), (" largest of its row", "")])
     if "numbers" in marks and not pen.paints:
         keys.append([("numbers are weights between 0 and 1", "")])
-    return [
-        [(words(text, pen.options) if text.strip() == text else text, style) for text, style in key]
-        for key in keys
-    ]
+    return keys
 
 
 def _fold(keys: list[list[tuple[str, str]]], width: int) -> list[Line]:
@@ -82,6 +86,11 @@ def _fold(keys: list[list[tuple[str, str]]], width: int) -> list[Line]:
     used = 0
     for key in keys:
         size = sum(cells(text) for text, _ in key)
+        if size > width:
+            text = "".join(text for text, _ in key)
+            lines += [[(part, "")] for part in wrap(text, width)]
+            used = width
+            continue
         if lines and used + 3 + size <= width:
             lines[-1] += [("   ", ""), *key]
             used += 3 + size

@@ -10,7 +10,8 @@ from attncli.render.figure import note_texts
 from attncli.render.fonts import picture_label
 from attncli.render.grids import token_labels
 from attncli.render.layout import Place, arrange
-from attncli.render.plot import INK, SMALL, Axis, Page, paint_matrix, set_ticks, text_width, token_axis
+from attncli.render.page import INK, SMALL, Page, text_width
+from attncli.render.plot import Axis, paint_matrix, set_ticks, token_axis
 from attncli.view import MatrixGrid
 
 if TYPE_CHECKING:

@@ -81,7 +81,7 @@ def _size_lines(grid: MatrixGrid, pen: Pen, note: str) -> list[Line]:
     size = f"{note}{len(grid.query_tokens)}×{len(grid.key_tokens)}{'' if note else ' shown'}"
     parts = [site_name(grid.matrices[0]), "rows attend to columns", size]
     text = words(" · ".join(filter(None, parts)), pen.options)
-    return [*([(line, "")] for line in wrap(text, pen.options.width or 80)), []]
+    return [*([(line, "")] for line in wrap(text, pen.options.width or 80, pen.options.cut_mark)), []]
 
 
 def _column_labels(grid: MatrixGrid, pen: Pen, gutter: int, column: int, lead: int) -> list[Line]:
@@ -96,14 +96,14 @@ def _column_labels(grid: MatrixGrid, pen: Pen, gutter: int, column: int, lead: i
                 )
             ]
         ]
-    upward = upright(labels, _LABEL_LINES, column, lead, cut_mark(pen))
+    upward = upright(labels, _LABEL_LINES, column, lead, pen.options.cut_mark)
     return [[(" " * (gutter + 1) + line, "")] for line in upward]
 
 
 def _with_labels(grid: MatrixGrid, pen: Pen, rows: list[Line], gutter: int) -> list[Line]:
     labels = token_labels(grid.query_tokens, pen.options)
     return [
-        [(pad(fit(label, gutter, cut_mark(pen)), gutter, "right") + " ", ""), *row]
+        [(pad(fit(label, gutter, pen.options.cut_mark), gutter, "right") + " ", ""), *row]
         for label, row in zip(labels, rows, strict=True)
     ]
 
@@ -116,7 +116,7 @@ def _tick_gutter(grid: MatrixGrid, pen: Pen, width: int) -> int:
 def _tick(grid: MatrixGrid, pen: Pen, row: int, gutter: int) -> str:
     token, last = grid.query_tokens[row], grid.query_tokens[-1]
     indent = " " * (len(str(last.position)) - len(str(token.position)))
-    return fit(indent + placed_label(token, pen.options), gutter, cut_mark(pen))
+    return fit(indent + placed_label(token, pen.options), gutter, pen.options.cut_mark)
 
 
 def _column_ticks(grid: MatrixGrid, pen: Pen, columns: range, gutter: int, room: int) -> Line:
@@ -127,13 +127,8 @@ def _column_ticks(grid: MatrixGrid, pen: Pen, columns: range, gutter: int, room:
         text = ("╷" if pen.options.unicode else "|") + placed_label(
             grid.key_tokens[columns[index]], pen.options
         )
-        line += pad(fit(text, space - 1, cut_mark(pen)), space)
+        line += pad(fit(text, space - 1, pen.options.cut_mark), space)
     return [(line, "")]
-
-
-def cut_mark(pen: Pen) -> str:
-    """Give the sign that a label was cut."""
-    return "…" if pen.options.unicode else "~"
 
 
 def marks_in(codes: NDArray[np.int16]) -> set[str]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from attncli.labels import cells, fit
 from attncli.registry import Entry
 from attncli.render import Options
-from attncli.render.canvas import wrap
+from attncli.render.canvas import Line, paint, wrap
 from attncli.render.cells import short_number
 from attncli.render.grids import (
     Strongest,
@@ -153,14 +153,13 @@ def _draw_matrix(grid: MatrixGrid, index: int, options: Options) -> str:
 def _number_table(grid: MatrixGrid, matrix: Matrix, options: Options) -> str | None:
     """Draw every number, or give None where they do not fit."""
     queries, keys = token_labels(grid.query_tokens, options), token_labels(grid.key_tokens, options)
-    mark = "…" if options.unicode else "~"
     for longest in range(_LONGEST_HEADING, _SHORTEST_HEADING - 1, -1):
         widths = [max(_SHORTEST_HEADING, min(longest, cells(key))) for key in keys]
         if (
             options.width is None
             or max(map(cells, queries), default=0) + sum(widths) + 2 * len(widths) <= options.width
         ):
-            headings = [fit(key, longest, mark) for key in keys]
+            headings = [fit(key, longest, options.cut_mark) for key in keys]
             rows = [[query, *row] for query, row in zip(queries, _number_rows(grid, matrix), strict=True)]
             bold = {(row, column + 1) for row, column in _largest(matrix)} if grid.unit == "weight" else set()
             return _columns(["", *headings], rows, [True] * (len(keys) + 1), options, bold)
@@ -208,6 +207,26 @@ def _columns(
     bold: set[tuple[int, int]] | frozenset[tuple[int, int]] = frozenset(),
 ) -> str:
     """Align columns with a rule under the heading; texts that do not fit are wrapped."""
+    lines = [names, *rows]
+    widths = [max(cells(line[place]) for line in lines) for place in range(len(names))]
+    total = sum(widths) + 2 * (len(widths) - 1)
+    if options.width is not None and total > options.width:
+        return _wrapped(names, rows, numeric, options)
+    heavy = bold | {(-1, place) for place in range(len(names))}
+    drawn = []
+    for number, line in enumerate(lines, -1):
+        runs: Line = []
+        for place, text in enumerate(line):
+            style = "1" if (number, place) in heavy and options.color != "none" else ""
+            missing = " " * (widths[place] - cells(text))
+            runs += [(missing, ""), (text, style)] if numeric[place] else [(text, style), (missing, "")]
+            runs.append(("  " if place < len(line) - 1 else "", ""))
+        drawn.append([run for run in runs if run[0]])
+    return paint([drawn[0], [(("─" if options.unicode else "-") * total, "")], *drawn[1:]])
+
+
+def _wrapped(names: list[str], rows: list[list[str]], numeric: list[bool], options: Options) -> str:
+    """Draw the same columns narrower, with long texts on several lines."""
     from rich.table import Table as RichTable
     from rich.text import Text
 
@@ -216,9 +235,8 @@ def _columns(
     )
     for name, right in zip(names, numeric, strict=True):
         table.add_column(Text(name), justify="right" if right else "left", no_wrap=right, overflow="fold")
-    for number, row in enumerate(rows):
-        styles = ["bold" if (number, place) in bold else "" for place in range(len(row))]
-        table.add_row(*(Text(text, style) for text, style in zip(row, styles, strict=True)))
+    for row in rows:
+        table.add_row(*map(Text, row))
     return _print(table, options)
 
 
@@ -261,4 +279,4 @@ def _note_lines(header: Header, options: Options) -> str:
 
 def _lines(text: str, options: Options, style: str = "") -> str:
     start, end = (f"\x1b[{style}m", "\x1b[0m") if style and options.color != "none" else ("", "")
-    return "".join(f"{start}{line}{end}\n" for line in wrap(text, options.width or 100_000))
+    return "".join(f"{start}{line}{end}\n" for line in wrap(text, options.width or 100_000, options.cut_mark))

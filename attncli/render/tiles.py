@@ -12,7 +12,7 @@ from attncli.render.cells import Pen
 from attncli.render.grids import token_labels, words
 from attncli.render.layout import by_layer_and_head
 from attncli.render.pooling import cell_values, even_cuts, pool_max
-from attncli.render.single import Drawing, cut_mark, marks_in
+from attncli.render.single import Drawing, marks_in
 from attncli.view import Matrix, MatrixGrid
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def _shelves(
 
 
 def _heading(name: str, width: int, pen: Pen) -> str:
-    return pad(fit(name, width, cut_mark(pen)), width + _GAP)
+    return pad(fit(name, width, pen.options.cut_mark), width + _GAP)
 
 
 def _shelf(
@@ -163,8 +163,8 @@ def _size_lines(grid: MatrixGrid, pen: Pen, tile: Tile) -> list[Line]:
     width = pen.options.width or 80
     tokens = " ".join(token_labels(grid.key_tokens[:width], pen.options))
     return [
-        *([(line, "")] for line in wrap(text, width)),
-        [(fit(f"columns: {tokens}", width, cut_mark(pen)), "")],
+        *([(line, "")] for line in wrap(text, width, pen.options.cut_mark)),
+        [(fit(f"columns: {tokens}", width, pen.options.cut_mark), "")],
     ]
 
 

@@ -49,8 +49,8 @@ def test_a_matrix_is_a_table_with_blanks_where_nothing_may_be() -> None:
         "\n"
         "decoder L4H7 · rows attend to columns\n"
         "\n"
-        "       x    y    z\n"
-        "──────────────────\n"
+        "       x    y  z\n"
+        "────────────────\n"
         "cat  1.0\n"
         "dog  .25  .75\n"
     )
@@ -112,7 +112,7 @@ def test_an_empty_table_says_so() -> None:
 
 
 def test_a_mask_lists_ones() -> None:
-    assert draw(mask(3, 2)).endswith("0  1\n1  1    1\n2       1    1\n")
+    assert draw(mask(3, 2)).endswith("0  1\n1  1  1\n2     1  1\n")
 
 
 def test_markdown_escapes_pipes_and_markup() -> None:
