@@ -33,7 +33,9 @@ def grid(command: str, unit: str, *, top: int | None = None) -> dict:
         key_tokens=words_of_text("a b c"),
         unit=unit,
         top=top,
-        facts=({"density": 0.5, "keys_per_row": 1.5},) if unit == "mask" else (),
+        facts=({"density": 0.5, "keys_per_row": {"min": 1, "median": 1.5, "max": 2}},)
+        if unit == "mask"
+        else (),
     )
     return json.loads(render(view, Options()))
 

