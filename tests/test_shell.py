@@ -18,13 +18,19 @@ HOSTILE = "bell\a \x1b[31mred [red]x[/] :smile: $\\bad$ <script> e\u0301 \u202eg
 
 
 def environment(**changes: str) -> dict[str, str]:
-    clean = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "COLORTERM", "CI")}
+    clean = {
+        k: v
+        for k, v in os.environ.items()
+        if k not in ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "COLORTERM", "CI")
+    }
     return clean | {"TERM": "xterm-256color", "PYTHONWARNINGS": "error"} | changes
 
 
 def shell(command: str, **changes: str) -> subprocess.CompletedProcess[str]:
-    run = f"set -o pipefail; attncli() {{ {' '.join(ATTNCLI)} \"$@\"; }}; {command}"
-    return subprocess.run(["bash", "-c", run], env=environment(**changes), capture_output=True, text=True, check=False)
+    run = f'set -o pipefail; attncli() {{ {" ".join(ATTNCLI)} "$@"; }}; {command}'
+    return subprocess.run(
+        ["bash", "-c", run], env=environment(**changes), capture_output=True, text=True, check=False
+    )
 
 
 def on_terminal(arguments: Sequence[str], columns: int = 80, **changes: str) -> tuple[int, str]:
@@ -45,13 +51,19 @@ def widest(text: str) -> int:
 
 def test_a_pipe_gets_no_escape_and_may_close_early() -> None:
     piped = shell('attncli show "a b" | cat')
-    assert (piped.returncode, piped.stderr) == (0, "") and "\x1b" not in piped.stdout and "·" not in piped.stderr
-    closed = shell("attncli show 'a b' --json --seed 1 --heads 16 --layers 40 | head -1; echo ${PIPESTATUS[0]}")
+    assert (
+        (piped.returncode, piped.stderr) == (0, "") and "\x1b" not in piped.stdout and "·" not in piped.stderr
+    )
+    closed = shell(
+        "attncli show 'a b' --json --seed 1 --heads 16 --layers 40 | head -1; echo ${PIPESTATUS[0]}"
+    )
     assert closed.stdout.splitlines() == ["{", "141"] and closed.stderr == ""
 
 
 def test_a_script_can_use_json_and_exit_codes() -> None:
-    done = shell('attncli show "a b c" --format json | python3 -c "import json, sys; print(json.load(sys.stdin)[\'schema\'])"')
+    done = shell(
+        'attncli show "a b c" --format json | python3 -c "import json, sys; print(json.load(sys.stdin)[\'schema\'])"'
+    )
     assert (done.stdout, done.stderr.count("note: weights are random")) == ("1\n", 1)
 
 
@@ -77,7 +89,13 @@ def test_a_terminal_gets_colour_within_its_width_and_no_color_takes_every_escape
     code, shown = on_terminal(["show", text, "--heads", "4"], 40, COLORTERM="truecolor")
     assert code == 0 and "\x1b[" in shown and ";2;" in shown and widest(shown) <= 40
     code, plain = on_terminal(["show", HOSTILE], 80, NO_COLOR="1")
-    assert code == 0 and "\x1b" not in plain and "\a" not in plain and "\u202e" not in plain and widest(plain) <= 80
+    assert (
+        code == 0
+        and "\x1b" not in plain
+        and "\a" not in plain
+        and "\u202e" not in plain
+        and widest(plain) <= 80
+    )
     code, wide = on_terminal(["mask", "causal", "-n", "150"], 200)
     assert code == 0 and widest(wide) <= 200
 
@@ -87,7 +105,8 @@ def test_no_text_on_a_terminal_gives_examples_and_exit_code_2() -> None:
     assert code == 2 and "no text was given" in text and text.count("attncli show") >= 2
 
 
-LIGHT = [("--version",), ("--help",), ("show", "--help"), ("list",), ("list", "variants", "--json"), ("schema", "show"),
+LIGHT = [("--version",), ("--help",), ("show", "--help"), ("list",), ("list", "variants", "--json"),
+         ("schema", "show"),
          ("completion", "bash"), ("tokens", "a b"), ("tokens", "a b", "--json"), ("shw",), ("mask", "--help")]  # fmt: skip
 
 
@@ -123,4 +142,7 @@ def test_a_file_reached_through_a_link_or_a_pipe_is_written(tmp_path: Path) -> N
     )
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "link.json").is_symlink()
-    assert json.loads((tmp_path / "real.json").read_text())["attention"] == json.loads((tmp_path / "copy").read_text())["attention"]
+    assert (
+        json.loads((tmp_path / "real.json").read_text())["attention"]
+        == json.loads((tmp_path / "copy").read_text())["attention"]
+    )
