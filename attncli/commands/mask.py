@@ -139,8 +139,11 @@ def _of_model(pattern: Pattern, model: ModelOptions, output: OutputOptions) -> M
     tell_checks(run, output)
     groups = kept.groups()
     queries, keys = source.axes(kind)
+    # One mask for several layers is no single layer's; where masks differ, each goes by the first layer that uses it.
+    shared = len(groups) == 1 and len(groups[0][0]) > 1
     named = [
-        (Matrix(mask[:0].astype("float32"), kind=kind, layer=layers[0]), mask) for layers, mask in groups
+        (Matrix(mask[:0].astype("float32"), kind=kind, layer=None if shared else layers[0]), mask)
+        for layers, mask in groups
     ]
     facts = [{"layers": list(layers)} for layers, _ in groups]
     title = f"{source_title(run.source)} · the mask its {kind} attention used"
