@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from attncli.errors import AttnCliError, UsageError, did_you_mean
+from attncli.errors import AttnCliError, ClosedPipe, UsageError, did_you_mean
 
 EPILOG = (
     "Exit codes: 0 done, 1 failed, 2 usage, 3 a check failed, 4 model not to be had, 5 too large, "
@@ -45,6 +45,9 @@ def main(arguments: Sequence[str]) -> int:
     debug = "--debug" in arguments
     try:
         return _run_command(arguments)
+    except ClosedPipe as closed:
+        _close_stdout()
+        return closed.exit_code
     except AttnCliError as error:
         if debug:
             raise
@@ -52,9 +55,6 @@ def main(arguments: Sequence[str]) -> int:
         return error.exit_code
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:
-        _close_stdout()
-        return 141
     except MemoryError:
         _complain("out of memory", "ask for fewer layers and heads, or for some rows (--query)")
         return 5

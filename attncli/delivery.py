@@ -10,10 +10,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import cast
+from typing import BinaryIO, cast
 
 from attncli import registry
-from attncli.errors import TooLargeError, UsageError, WriteError, did_you_mean
+from attncli.errors import ClosedPipe, TooLargeError, UsageError, WriteError, did_you_mean
 from attncli.labels import safe_label
 from attncli.render import Format, Options
 from attncli.terminal import Abilities, abilities
@@ -139,7 +139,7 @@ def write_stdout(content: bytes, screen: Abilities) -> None:
     """Write bytes to stdout, in its encoding where they are text.
 
     Raises:
-        BrokenPipeError: Nobody reads any more.
+        ClosedPipe: Nobody reads any more.
         WriteError: The disk behind stdout is full, or the like.
     """
     if not screen.unicode:
@@ -149,12 +149,19 @@ def write_stdout(content: bytes, screen: Abilities) -> None:
             pass  # a picture or an archive
     try:
         sys.stdout.flush()
-        sys.stdout.buffer.write(content)
+        _write_all(sys.stdout.buffer, content)
         sys.stdout.buffer.flush()
-    except BrokenPipeError:
-        raise
+    except BrokenPipeError as error:
+        raise ClosedPipe("stdout is closed") from error
     except OSError as error:
         raise WriteError(f"stdout: {_reason(error)}") from error
+
+
+def _write_all(stream: BinaryIO, content: bytes) -> None:
+    """Write everything: with PYTHONUNBUFFERED the stream is raw, and a write may take just the first part."""
+    rest = memoryview(content)
+    while rest:
+        rest = rest[stream.write(rest) or 0 :]
 
 
 def write_whole(path: Path, content: bytes, *, no_clobber: bool = False) -> int:
@@ -174,8 +181,8 @@ def write_whole(path: Path, content: bytes, *, no_clobber: bool = False) -> int:
                 stream.write(content)
         else:
             _replace(Path(os.path.realpath(path)), content, no_clobber)
-    except BrokenPipeError:
-        raise
+    except BrokenPipeError as error:
+        raise ClosedPipe(f"{safe_label(str(path))} is closed") from error
     except OSError as error:
         raise WriteError(f"{safe_label(str(path))}: {_reason(error)}") from error
     return len(content)

@@ -59,6 +59,15 @@ class TooLargeError(AttnCliError):
     exit_code = 5
 
 
+class ClosedPipe(AttnCliError):
+    """Whoever read our output has stopped reading: no mistake, and nothing to say.
+
+    Not a BrokenPipeError, which Typer would turn into exit code 1 before `main` sees it.
+    """
+
+    exit_code = 141
+
+
 def did_you_mean(name: str, choices: Iterable[str]) -> str | None:
     """Give the hint for a mistyped name.
 
