@@ -66,9 +66,7 @@ def flash_attention(
     return output, lse
 
 
-def computed_pairs(
-    query_len: int, key_len: int, causal: bool, block_q: int = 128, block_k: int = 256
-) -> int:
+def computed_pairs(query_len: int, key_len: int, causal: bool, block_q: int = 128, block_k: int = 256) -> int:
     """Count the pairs of query and key in the tiles that `flash_attention` goes through.
 
     >>> computed_pairs(512, 512, False), computed_pairs(512, 512, True)
@@ -102,7 +100,9 @@ class _Tiling:
         """Count the keys that a block of queries needs: up to its last row's own, where causal."""
         return max(rows.stop + self.key_len - self.query_len, 0) if self.causal else self.key_len
 
-    def triangle(self, rows: slice, columns: slice, device: torch.device) -> Bool[Tensor, "rows columns"] | None:
+    def triangle(
+        self, rows: slice, columns: slice, device: torch.device
+    ) -> Bool[Tensor, "rows columns"] | None:
         """Give which pairs of a tile are not in the future; None where all of them."""
         diagonal = rows.start + self.key_len - self.query_len
         if not self.causal or columns.stop - 1 <= diagonal:
@@ -188,7 +188,7 @@ class _Flash(torch.autograd.Function):
         return output, lse
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, output_grad: Tensor, lse_grad: Tensor) -> tuple[Tensor | None, ...]:
         query, key, value, key_mask, output, lse = ctx.saved_tensors
         tensors = _Tensors(query, key, value, key_mask, ctx.tiling)
@@ -226,7 +226,10 @@ def _gradients(
     """
     tiling, dtype = tensors.tiling, tensors.dtype
     query_grad = torch.zeros_like(tensors.query, dtype=dtype)
-    key_grad, value_grad = torch.zeros_like(tensors.key, dtype=dtype), torch.zeros_like(tensors.value, dtype=dtype)
+    key_grad, value_grad = (
+        torch.zeros_like(tensors.key, dtype=dtype),
+        torch.zeros_like(tensors.value, dtype=dtype),
+    )
     second_buffer = tensors.buffer()
     for rows in tiling.query_blocks():
         query, upstream = tensors.scaled_query(rows), tensors.stack(output_grad, rows)

@@ -32,7 +32,7 @@ def group_queries(
     heads = query.shape[1]
     if heads % kv_heads:
         raise ValueError(f"kv_heads must divide heads, got {kv_heads} kv_heads for {heads} heads")
-    return query.unflatten(1, (kv_heads, heads // kv_heads))
+    return query.reshape(query.shape[0], kv_heads, heads // kv_heads, *query.shape[2:])
 
 
 def check_lengths(
@@ -57,7 +57,9 @@ def check_lengths(
             f"got key {tuple(key.shape)} and value {tuple(value.shape)}"
         )
     if query.shape[1] % key.shape[1]:
-        raise ValueError(f"kv_heads must divide heads, got {key.shape[1]} kv_heads for {query.shape[1]} heads")
+        raise ValueError(
+            f"kv_heads must divide heads, got {key.shape[1]} kv_heads for {query.shape[1]} heads"
+        )
     if key_mask is None:
         return
     if key_mask.dtype != torch.bool:
@@ -74,4 +76,6 @@ def check_self_attention(name: str, query_len: int, key_len: int) -> None:
         ValueError: There are not.
     """
     if query_len != key_len:
-        raise ValueError(f"{name} is self-attention: expected as many keys as queries, got {key_len} for {query_len}")
+        raise ValueError(
+            f"{name} is self-attention: expected as many keys as queries, got {key_len} for {query_len}"
+        )

@@ -25,4 +25,3 @@ def pattern_weights(
         allowed = allowed & key_mask[:, None, None]
     scores = attention_scores(precise(query), repeat_kv(precise(key), query.shape[1]))
     return attention_weights(scores, allowed).to(query.dtype)
-

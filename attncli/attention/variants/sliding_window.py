@@ -26,7 +26,7 @@ from attncli.attention.band import Band, Tile
 from attncli.attention.flash import computed_pairs, flash_attention
 from attncli.attention.inputs import check_lengths, group_queries, precise, without_padding
 from attncli.attention.patterns import pattern_weights
-from attncli.attention.tiles import LOG2E, attend_part, closed, part_numbers
+from attncli.attention.tiles import attend_tile, closed, part_numbers
 from attncli.registry import Entry, Parameter
 
 ENTRY = Entry(
@@ -34,7 +34,9 @@ ENTRY = Entry(
     summary="neighbours within a window, and global tokens: O(n·w·d) time, O(n·d) memory",
     reference="Beltagy et al. 2020, §3.1, arXiv 2004.05150; Jiang et al. 2023, §2, arXiv 2310.06825",
     parameters=(
-        Parameter("window", 256, "keys a row sees to its left, itself included; to its right likewise", minimum=1),
+        Parameter(
+            "window", 256, "keys a row sees to its left, itself included; to its right likewise", minimum=1
+        ),
         Parameter("dilation", 1, "distance from key to key within the window, in positions", minimum=1),
         Parameter("global_tokens", 0, "leading positions that see all and that all see", minimum=0),
     ),
@@ -63,21 +65,21 @@ def attend(
     band = Band(query.shape[2], key.shape[2], causal, window, dilation, global_tokens)
     keys, values = without_padding(precise(key), key_mask), without_padding(precise(value), key_mask)
     queries = group_queries(precise(query), key.shape[1])
-    open_keys = None if key_mask is None else closed(key_mask[:, None, :, None], keys.dtype)
+    padding = None if key_mask is None else closed(key_mask[:, None, :, None], keys.dtype)
     outputs = [_global_rows(precise(query), keys, values, key_mask, band)]
     biases: dict[tuple[int, int, int], Tensor] = {}
     for tile in band.tiles():
         shape = (tile.height, tile.width, tile.lead)
         if shape not in biases:
             biases[shape] = closed(band.allowed(tile).to(query.device), keys.dtype)
-        part = attend_part(
-            queries[:, :, :, tile.rows] * (query.shape[-1] ** -0.5 * LOG2E),
+        output = attend_tile(
+            queries[:, :, :, tile.rows],
             _columns(keys, tile, global_tokens).unsqueeze(2),
             _columns(values, tile, global_tokens).unsqueeze(2),
             biases[shape],
-            None if open_keys is None else _columns(open_keys, tile, global_tokens).mT.unsqueeze(2),
+            None if padding is None else _columns(padding, tile, global_tokens).mT.unsqueeze(2),
         )
-        outputs.append(part.output().flatten(1, 2))
+        outputs.append(output.flatten(1, 2))
     return _in_order(outputs, band).to(query.dtype)
 
 
@@ -124,7 +126,12 @@ def weights(
 ) -> Float[Tensor, "batch heads query key"]:
     """Give the softmax over the window's keys. See `Variant.weights`."""
     pattern = mask(
-        query.shape[2], key.shape[2], causal=causal, window=window, dilation=dilation, global_tokens=global_tokens
+        query.shape[2],
+        key.shape[2],
+        causal=causal,
+        window=window,
+        dilation=dilation,
+        global_tokens=global_tokens,
     )
     return pattern_weights(query, key, pattern, key_mask)
 
@@ -195,11 +202,15 @@ def extra_bytes(
     """Predict the output in pieces and put together (and in order, where dilated), and the largest tile."""
     band = Band(query_len, key_len, causal, window, dilation, global_tokens)
     columns = min(global_tokens, key_len)
-    tile = max((part_numbers(t.height, columns + t.width, head_dim, value_dim) for t in band.tiles()), default=0)
+    tile = max(
+        (part_numbers(t.height, columns + t.width, head_dim, value_dim) for t in band.tiles()), default=0
+    )
     copies = 2 if dilation == 1 else 4
     return 4 * batch * heads * (copies * query_len * value_dim + tile)
 
 
 def _check(query_len: int, key_len: int) -> None:
     if query_len > key_len:
-        raise ValueError(f"sliding-window needs a key for each query, got {query_len} queries and {key_len} keys")
+        raise ValueError(
+            f"sliding-window needs a key for each query, got {query_len} queries and {key_len} keys"
+        )

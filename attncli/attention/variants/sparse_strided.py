@@ -1,0 +1,211 @@
+"""Strided sparse attention: each position attends to those just before it, and to every stride-th position before.
+
+Key j ≤ i is allowed for query i where
+
+    i − j < stride    or    (i − j) mod stride = 0
+
+(the union of the paper's two factors, in one head). The band is gone through as a window. For the columns the sequence
+is written as rows of ``stride`` positions and transposed: each column is then a short sequence of its own. The two
+parts share one softmax; they are disjoint, since a column leaves out the row itself.
+
+Reference:
+    Child et al. 2019, Generating Long Sequences with Sparse Transformers, §4.2, arXiv 1904.10509.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from attncli.attention.band import Band
+from attncli.attention.inputs import (
+    check_lengths,
+    check_self_attention,
+    group_queries,
+    precise,
+    without_padding,
+)
+from attncli.attention.patterns import pattern_weights
+from attncli.attention.tiles import Partial, attend_part, closed, join, part_numbers
+from attncli.registry import Entry, Parameter
+
+ENTRY = Entry(
+    name="sparse-strided",
+    summary="a window, and every stride-th position before it: O(n·√n·d) with a stride of about √n",
+    reference="Child et al. 2019, §4.2, arXiv 1904.10509",
+    parameters=(Parameter("stride", 128, "positions in the window, and from column to column", minimum=1),),
+    attributes={"exact": False, "causal": "only", "cross": False, "signed": False},
+)
+
+COLUMN_SCORES = 1 << 18
+"""Scores of the column part that are made at once, over all heads: 1 MiB."""
+
+
+def attend(
+    query: Float[Tensor, "batch heads query head_dim"],
+    key: Float[Tensor, "batch kv_heads key head_dim"],
+    value: Float[Tensor, "batch kv_heads key value_dim"],
+    *,
+    causal: bool = True,
+    key_mask: Bool[Tensor, "batch key"] | None = None,
+    stride: int = 128,
+) -> Float[Tensor, "batch heads query value_dim"]:
+    """Attend to the columns, then to the window, and join the two. See `Variant.attend`."""
+    check_lengths(query, key, value, key_mask)
+    _check(query.shape[2], key.shape[2], causal)
+    keys, values = without_padding(precise(key), key_mask), without_padding(precise(value), key_mask)
+    queries = group_queries(precise(query), key.shape[1])
+    keys, values = keys.unsqueeze(2), values.unsqueeze(2)
+    padding = None if key_mask is None else closed(key_mask[:, None, None, :, None], keys.dtype)
+    columns = _columns(queries, keys, values, padding, stride)
+    band = Band(query.shape[2], key.shape[2], True, stride)
+    outputs = []
+    for tile in band.tiles():
+        window = attend_part(
+            queries[..., tile.rows, :],
+            keys[..., tile.keys, :],
+            values[..., tile.keys, :],
+            closed(band.allowed(tile).to(query.device), keys.dtype),
+            None if padding is None else padding[..., tile.keys, :].mT,
+        )
+        joined = window if columns is None else join(window, columns.rows(tile.rows))
+        outputs.append(joined.output().flatten(1, 2))
+    return torch.cat(outputs, dim=2).to(query.dtype)
+
+
+def _columns(
+    query: Float[Tensor, "batch kv_heads group query head_dim"],
+    key: Float[Tensor, "batch kv_heads 1 query head_dim"],
+    value: Float[Tensor, "batch kv_heads 1 query value_dim"],
+    padding: Float[Tensor, "batch 1 1 query 1"] | None,
+    stride: int,
+) -> Partial | None:
+    """Attend to every stride-th position strictly before each row; None where there is none."""
+    length = query.shape[3]
+    count = -(-length // stride)
+    if count == 1:
+        return None
+    query, key, value = (_transposed(tensor, stride) for tensor in (query, key, value))
+    padding = None if padding is None else _transposed(padding, stride)
+    before = closed(torch.ones(count, count, dtype=torch.bool, device=query.device).tril(-1), query.dtype)
+    parts = [
+        attend_part(
+            query[:, :, :, columns],
+            key[:, :, :, columns],
+            value[:, :, :, columns],
+            before,
+            None if padding is None else padding[:, :, :, columns].mT,
+        )
+        for columns in _chunks(query.shape[0] * query.shape[1] * query.shape[2], count, stride)
+    ]
+    return Partial(
+        _restored([part.numerator for part in parts], length),
+        _restored([part.denominator for part in parts], length),
+        _restored([part.top for part in parts], length),
+    )
+
+
+def _chunks(heads: int, count: int, stride: int) -> Iterator[slice]:
+    """Give the columns, as many at a time as make a tile of a good size."""
+    width = max(COLUMN_SCORES // (heads * count * count), 1)
+    for start in range(0, stride, width):
+        yield slice(start, min(start + width, stride))
+
+
+def _transposed(
+    tensor: Float[Tensor, "*batch query dim"], stride: int
+) -> Float[Tensor, "*batch stride count dim"]:
+    """Write a sequence as rows of `stride` positions, and give its columns; the last row is filled up with zeros.
+
+    No row sees what fills up, for it stands behind every position.
+    """
+    short = -tensor.shape[-2] % stride
+    filled = F.pad(tensor, (0, 0, 0, short)) if short else tensor
+    return filled.reshape(*filled.shape[:-2], -1, stride, filled.shape[-1]).transpose(-3, -2)
+
+
+def _restored(columns: list[Tensor], length: int) -> Float[Tensor, "*batch query dim"]:
+    """Undo `_transposed` on the columns' results."""
+    return torch.cat(columns, dim=-3).transpose(-3, -2).flatten(-3, -2)[..., :length, :]
+
+
+def weights(
+    query: Float[Tensor, "batch heads query head_dim"],
+    key: Float[Tensor, "batch kv_heads key head_dim"],
+    *,
+    causal: bool = True,
+    key_mask: Bool[Tensor, "batch key"] | None = None,
+    stride: int = 128,
+) -> Float[Tensor, "batch heads query key"]:
+    """Give the softmax over the pattern's keys. See `Variant.weights`."""
+    return pattern_weights(
+        query, key, mask(query.shape[2], key.shape[2], causal=causal, stride=stride), key_mask
+    )
+
+
+def mask(
+    query_len: int, key_len: int, *, causal: bool = True, stride: int = 128
+) -> Bool[Tensor, "query key"]:
+    """Allow the window and the columns.
+
+    Raises:
+        ValueError: Not causal, or queries and keys differ in number.
+
+    >>> mask(5, 5, stride=2).int()
+    tensor([[1, 0, 0, 0, 0],
+            [1, 1, 0, 0, 0],
+            [1, 1, 1, 0, 0],
+            [0, 1, 1, 1, 0],
+            [1, 0, 1, 1, 1]], dtype=torch.int32)
+    """
+    _check(query_len, key_len, causal)
+    distance = torch.arange(query_len).unsqueeze(-1) - torch.arange(key_len)
+    return (distance >= 0) & ((distance < stride) | (distance % stride == 0))
+
+
+def flops(
+    *,
+    batch: int,
+    heads: int,
+    query_len: int,
+    key_len: int,
+    head_dim: int,
+    value_dim: int,
+    causal: bool,
+    stride: int = 128,
+) -> int:
+    """Count both products over the window's tiles and the columns: about ``n·(stride + 64 + n/stride)`` pairs."""
+    pairs = sum(tile.height * tile.width for tile in Band(query_len, key_len, True, stride).tiles())
+    count = -(-query_len // stride)
+    pairs += stride * count * count if count > 1 else 0
+    return 2 * batch * heads * pairs * (head_dim + value_dim)
+
+
+def extra_bytes(
+    *,
+    batch: int,
+    heads: int,
+    query_len: int,
+    key_len: int,
+    head_dim: int,
+    value_dim: int,
+    causal: bool,
+    stride: int = 128,
+) -> int:
+    """Predict the columns' results in pieces and put in order, the output likewise, and the largest tile."""
+    count = -(-query_len // stride)
+    tile = max(
+        part_numbers(tile.height, tile.width, head_dim, value_dim)
+        for tile in Band(query_len, key_len, True, stride).tiles()
+    )
+    return 4 * batch * heads * (3 * query_len * (value_dim + 2) + max(tile, count * count))
+
+
+def _check(query_len: int, key_len: int, causal: bool) -> None:
+    check_self_attention("sparse-strided", query_len, key_len)
+    if not causal:
+        raise ValueError("sparse-strided is defined for causal attention only, got causal=False")
