@@ -80,7 +80,7 @@ def attend_tile(
     if padding is not None:
         return attend_part(query, key, value, bias, padding).output()
     scores = _scores(query, key, (bias,))
-    weights = torch.softmax(scores, dim=-1, out=None if scores.requires_grad else scores)
+    weights: Tensor = torch.softmax(scores, dim=-1, out=None if scores.requires_grad else scores)
     return weights @ value
 
 

@@ -21,7 +21,7 @@ from torch import Tensor
 from attncli.attention.block_layout import BlockLayout
 from attncli.attention.core import repeat_kv
 from attncli.attention.flash import flash_attention
-from attncli.attention.inputs import check_lengths, precise, without_padding
+from attncli.attention.inputs import check_lengths, check_self_attention, precise, without_padding
 from attncli.attention.patterns import pattern_weights
 from attncli.attention.tiles import attend_tile, closed, part_numbers
 from attncli.registry import Entry, Parameter
