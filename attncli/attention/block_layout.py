@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Int
 from torch import Tensor
-
-from attncli.attention.tiles import closed, extent
 
 
 @dataclass(frozen=True, slots=True)
 class BlockLayout:
-    """The blocks of a sequence, the last of which may be short, and who reads which.
+    """The blocks of a sequence, the last of which may be short, and which block reads which.
 
     Args:
         length: Positions in the sequence.
@@ -36,26 +34,13 @@ class BlockLayout:
         """Number of blocks, the short one included."""
         return -(-self.length // self.block)
 
-    def positions(self, start: int, stop: int) -> slice:
-        """Give the positions from one block up to another."""
-        return slice(start * self.block, min(stop * self.block, self.length))
+    def rows(self, index: int) -> slice:
+        """Give the positions of a block."""
+        return slice(index * self.block, min((index + 1) * self.block, self.length))
 
     def is_global(self, index: int) -> bool:
         """Tell whether a block reads everything."""
         return index < self.ends or index >= self.blocks - self.ends
-
-    def stretches(self, index: int) -> list[slice]:
-        """Give the positions that a block reads in every head, as stretches that do not overlap.
-
-        >>> BlockLayout(100, 10, random=0, ends=1, sides=1, seed=0).stretches(4)
-        [slice(0, 10, None), slice(30, 60, None), slice(90, 100, None)]
-        """
-        if self.is_global(index):
-            return [slice(0, self.length)]
-        last = self.blocks - self.ends
-        low, high = max(index - self.sides, self.ends), min(index + self.sides + 1, last)
-        runs = [(0, self.ends), (low, high), (last, self.blocks)]
-        return [self.positions(*run) for run in runs if run[0] < run[1]]
 
     def fixed(self) -> Bool[Tensor, "blocks blocks"]:
         """Give which blocks each block reads in every head."""
@@ -64,54 +49,36 @@ class BlockLayout:
         near = (index.unsqueeze(-1) - index).abs() <= self.sides
         return near | ends | ends.unsqueeze(-1)
 
-    def drawn(self, heads: int) -> Int[Tensor, "heads blocks random"]:
-        """Draw each head's random blocks without replacement; −1 where none is left.
+    def pattern(self, heads: int) -> Bool[Tensor, "heads blocks blocks"]:
+        """Give which blocks each block reads in each head: the fixed ones and as many drawn from the others.
 
-        The blocks of head a do not depend on the number of heads. Global random state is neither read nor changed.
+        The draw for head a does not depend on the number of heads. Global random state is neither read nor changed.
         """
         generator = torch.Generator().manual_seed(self.seed)
-        taken = self.fixed()
+        fixed = self.fixed()
         count = min(self.random, self.blocks)
-        draws = []
+        patterns = []
         for _ in range(heads):
-            noise = torch.rand(self.blocks, self.blocks, generator=generator).masked_fill_(taken, -1.0)
-            lots, blocks = noise.topk(count, dim=-1)
-            draws.append(blocks.masked_fill(lots < 0.0, -1))
-        return torch.stack(draws)
+            noise = torch.rand(self.blocks, self.blocks, generator=generator).masked_fill_(fixed, -1.0)
+            # Where too few are left, blocks that are read anyway are drawn as well: to set them changes nothing.
+            drawn = noise.topk(count, dim=-1).indices
+            patterns.append(fixed.scatter(1, drawn, True))
+        return torch.stack(patterns)
 
-    def random_positions(self, drawn: Int[Tensor, "heads random"]) -> Int[Tensor, "heads keys"]:
-        """Give the positions of one query block's random blocks; they may lie beyond the end of a short block.
-
-        All heads have as many, for all choose from as many.
-        """
-        blocks = drawn[:, drawn[0] >= 0]
-        return (blocks.unsqueeze(-1) * self.block + torch.arange(self.block, device=drawn.device)).flatten(1)
-
-    def beyond_end(
-        self, positions: Int[Tensor, "heads keys"], dtype: torch.dtype
-    ) -> Float[Tensor, "heads 1 keys"] | None:
-        """Give the bias that closes positions beyond the end; None where there are none."""
-        inside = positions < self.length
-        return None if bool(inside.all()) else closed(inside.unsqueeze(1), dtype)
-
-    def pattern(self, heads: int) -> Bool[Tensor, "heads query key"]:
-        """Give which pairs each head computes."""
-        allowed = self.fixed().repeat(heads, 1, 1)
-        drawn = self.drawn(heads)
-        allowed |= torch.zeros_like(allowed).scatter_(2, drawn.clamp(min=0), drawn >= 0)
-        return allowed.repeat_interleave(self.block, 1).repeat_interleave(self.block, 2)[
-            :, : self.length, : self.length
-        ]
-
-    def height(self, index: int) -> int:
-        """Count a block's positions."""
-        return extent(self.positions(index, index + 1))
+    def read(
+        self, pattern: Bool[Tensor, "heads blocks blocks"], index: int
+    ) -> Int[Tensor, "heads blocks_read"]:
+        """List the blocks that a block reads, in order. Every head reads as many."""
+        return pattern[:, index].nonzero()[:, 1].view(len(pattern), -1)
 
     def width(self, index: int) -> int:
-        """Count the keys that a block reads in one head (a short random block as a whole one)."""
+        """Count the keys that a block reads in one head, a short block as a whole one."""
         if self.is_global(index):
             return self.length
         near = range(max(index - self.sides, self.ends), min(index + self.sides + 1, self.blocks - self.ends))
-        left = self.blocks - 2 * self.ends - len(near)
-        shared = sum(extent(stretch) for stretch in self.stretches(index))
-        return shared + min(self.random, left) * self.block
+        return min(2 * self.ends + len(near) + self.random, self.blocks) * self.block
+
+    def positions(self, pattern: Bool[Tensor, "heads blocks blocks"]) -> Bool[Tensor, "heads query key"]:
+        """Write a pattern of blocks as one of positions."""
+        whole = pattern.repeat_interleave(self.block, 1).repeat_interleave(self.block, 2)
+        return whole[:, : self.length, : self.length]

@@ -80,12 +80,13 @@ def attend_tile(
     if padding is not None:
         return attend_part(query, key, value, bias, padding).output()
     scores = _scores(query, key, (bias,))
-    weights: Tensor = torch.softmax(scores, dim=-1, out=None if scores.requires_grad else scores)
+    weights = torch.softmax(scores, dim=-1, out=None if scores.requires_grad else scores)
     return weights @ value
 
 
 def _scores(query: Tensor, key: Tensor, biases: tuple[Tensor | None, ...]) -> Tensor:
-    scores = (query * query.shape[-1] ** -0.5) @ key.mT
+    scale: float = query.shape[-1] ** -0.5
+    scores = (query * scale) @ key.mT
     for bias in biases:
         if bias is not None:
             scores[..., scores.shape[-1] - bias.shape[-1] :].add_(bias)

@@ -15,15 +15,15 @@ Reference:
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from attncli.attention.block_layout import BlockLayout
-from attncli.attention.core import repeat_kv
 from attncli.attention.flash import flash_attention
 from attncli.attention.inputs import check_lengths, check_self_attention, precise, without_padding
 from attncli.attention.patterns import pattern_weights
-from attncli.attention.tiles import attend_tile, closed, part_numbers
+from attncli.attention.tiles import attend_tile, closed, extent, part_numbers
 from attncli.registry import Entry, Parameter
 
 ENTRY = Entry(
@@ -58,43 +58,61 @@ def attend(
     check_lengths(query, key, value, key_mask)
     _check(query.shape[2], key.shape[2], causal)
     layout = BlockLayout(key.shape[2], block, random_blocks, global_blocks, window_blocks, seed)
-    heads, queries = query.shape[1], precise(query)
-    keys = repeat_kv(without_padding(precise(key), key_mask), heads)
-    values = repeat_kv(without_padding(precise(value), key_mask), heads)
-    padding = None
-    if key_mask is not None:
-        padding = closed(key_mask[:, None, :, None], keys.dtype).expand(-1, heads, -1, -1)
-    drawn = layout.drawn(heads).to(query.device)
+    queries = precise(query)
+    keys, values = without_padding(precise(key), key_mask), without_padding(precise(value), key_mask)
+    key_blocks, value_blocks = _in_blocks(keys, block), _in_blocks(values, block)
+    hidden = _hidden_blocks(key, key_mask, block)
+    pattern = layout.pattern(query.shape[1])
     outputs = []
     for index in range(layout.blocks):
-        rows = layout.positions(index, index + 1)
+        rows = layout.rows(index)
         if layout.is_global(index):
             output, _ = flash_attention(queries[:, :, rows], keys, values, key_mask=key_mask)
         else:
-            random = layout.random_positions(drawn[:, index])
+            read = layout.read(pattern, index).to(query.device)
+            bias = None if hidden is None else _picked(hidden, read).mT
+            bias, padding = (bias, None) if key_mask is None else (None, bias)
             output = attend_tile(
-                queries[:, :, rows],
-                _picked(keys, layout, index, random),
-                _picked(values, layout, index, random),
-                layout.beyond_end(random, keys.dtype),
-                None if padding is None else _picked(padding, layout, index, random).mT,
+                queries[:, :, rows], _picked(key_blocks, read), _picked(value_blocks, read), bias, padding
             )
         outputs.append(output)
     return torch.cat(outputs, dim=2).to(query.dtype)
 
 
+def _in_blocks(
+    tensor: Float[Tensor, "batch kv_heads key dim"], block: int
+) -> Float[Tensor, "batch kv_heads blocks block dim"]:
+    """Cut into blocks; a short last block is filled up with zeros."""
+    short = -tensor.shape[2] % block
+    filled = F.pad(tensor, (0, 0, 0, short)) if short else tensor
+    return filled.reshape(*tensor.shape[:2], -1, block, tensor.shape[3])
+
+
+def _hidden_blocks(
+    key: Float[Tensor, "batch kv_heads key dim"], key_mask: Bool[Tensor, "batch key"] | None, block: int
+) -> Float[Tensor, "batch kv_heads blocks block 1"] | None:
+    """Give the bias that hides padding, and what fills up a short block; None where there is neither."""
+    short = -key.shape[2] % block
+    if key_mask is None and not short:
+        return None
+    real = key.new_ones(key.shape[0], key.shape[2], dtype=torch.bool) if key_mask is None else key_mask
+    bias = closed(F.pad(real, (0, short)), precise(key).dtype)
+    return _in_blocks(bias[:, None, :, None].expand(-1, key.shape[1], -1, -1), block)
+
+
 def _picked(
-    tensor: Float[Tensor, "batch heads key dim"],
-    layout: BlockLayout,
-    index: int,
-    random: Int[Tensor, "heads keys"],
+    blocks: Float[Tensor, "batch kv_heads blocks block dim"], read: Int[Tensor, "heads blocks_read"]
 ) -> Float[Tensor, "batch heads keys dim"]:
-    """Put side by side what a query block reads: the stretches that all heads share, then each head's own blocks."""
-    pieces = [tensor[:, :, stretch] for stretch in layout.stretches(index)]
-    if random.shape[1]:
-        head = torch.arange(len(random), device=tensor.device).unsqueeze(-1)
-        pieces.append(tensor[:, head, random.clamp(max=layout.length - 1)])
-    return torch.cat(pieces, dim=2)
+    """Put the blocks that each head reads side by side.
+
+    As one selection of long rows, which is a plain copy; an index of positions would take three times as long.
+    """
+    batch, kv_heads, count, block, dim = blocks.shape
+    heads = len(read)
+    kv_head = torch.arange(heads, device=read.device) // (heads // kv_heads)
+    first = torch.arange(batch, device=read.device)[:, None, None] * kv_heads + kv_head[:, None]
+    rows = (first * count + read).flatten()
+    return blocks.reshape(-1, block * dim).index_select(0, rows).view(batch, heads, -1, dim)
 
 
 def weights(
@@ -112,7 +130,7 @@ def weights(
     """Give the softmax over the pattern's keys. See `Variant.weights`."""
     _check(query.shape[2], key.shape[2], causal)
     layout = BlockLayout(key.shape[2], block, random_blocks, global_blocks, window_blocks, seed)
-    return pattern_weights(query, key, layout.pattern(query.shape[1]), key_mask)
+    return pattern_weights(query, key, layout.positions(layout.pattern(query.shape[1])), key_mask)
 
 
 def mask(
@@ -139,7 +157,8 @@ def mask(
             [1, 1, 1, 1, 1]], dtype=torch.int32)
     """
     _check(query_len, key_len, causal)
-    return BlockLayout(key_len, block, random_blocks, global_blocks, window_blocks, seed).pattern(1)[0]
+    layout = BlockLayout(key_len, block, random_blocks, global_blocks, window_blocks, seed)
+    return layout.positions(layout.pattern(1))[0]
 
 
 def flops(
@@ -159,7 +178,7 @@ def flops(
 ) -> int:
     """Count both products: all pairs of global rows, and ``block·(2·global + 2·window + 1 + random)`` of others."""
     layout = BlockLayout(key_len, block, random_blocks, global_blocks, window_blocks, seed)
-    pairs = sum(layout.height(index) * layout.width(index) for index in range(layout.blocks))
+    pairs = sum(extent(layout.rows(index)) * layout.width(index) for index in range(layout.blocks))
     return 2 * batch * heads * pairs * (head_dim + value_dim)
 
 
@@ -182,7 +201,10 @@ def extra_bytes(
     layout = BlockLayout(key_len, block, random_blocks, global_blocks, window_blocks, seed)
     inner = [index for index in range(layout.blocks) if not layout.is_global(index)]
     tile = max(
-        (part_numbers(layout.height(index), layout.width(index), head_dim, value_dim) for index in inner),
+        (
+            part_numbers(extent(layout.rows(index)), layout.width(index), head_dim, value_dim)
+            for index in inner
+        ),
         default=0,
     )
     draw = layout.blocks * layout.blocks
