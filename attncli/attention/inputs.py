@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
+
+from attncli.attention.tiles import closed
 
 
 def precise(tensor: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
@@ -21,18 +25,65 @@ def without_padding(
     return tensor.masked_fill(~key_mask[:, None, :, None], 0.0)
 
 
-def group_queries(
-    query: Float[Tensor, "batch heads query head_dim"], kv_heads: int
-) -> Float[Tensor, "batch kv_heads group query head_dim"]:
-    """Set the query heads that read one key/value head side by side; a view.
+@dataclass(frozen=True, slots=True)
+class Stacked:
+    """The inputs as stacks: one for each key/value head of each sequence, with the query heads that read it as rows.
+
+    All query heads of a group read the same keys, so one product serves them, and nothing is repeated in memory.
+
+    Args:
+        query: ``(stacks, group, query, head_dim)``, where stacks is batch · kv_heads.
+        padding: 0 for real keys, −∞ for padding; None where there is no mask.
+    """
+
+    query: Float[Tensor, "stacks group query head_dim"]
+    key: Float[Tensor, "stacks key head_dim"]
+    value: Float[Tensor, "stacks key value_dim"]
+    padding: Float[Tensor, "stacks 1 key"] | None
+    heads: int
+
+    def rows(self, rows: slice) -> Float[Tensor, "stacks group_rows head_dim"]:
+        """Cut out some rows of every head, and stack the heads of a group."""
+        return self.query[:, :, rows].reshape(len(self.query), -1, self.query.shape[-1])
+
+    def unstack(
+        self, output: Float[Tensor, "stacks group_rows dim"]
+    ) -> Float[Tensor, "batch heads rows dim"]:
+        """Give a result its batch and heads back."""
+        stacks, group = self.query.shape[:2]
+        return output.reshape(stacks * group // self.heads, self.heads, -1, output.shape[-1])
+
+    def spread(self, bias: Float[Tensor, "rows keys"]) -> Float[Tensor, "group_rows keys"]:
+        """Repeat a bias for the heads of a group."""
+        group = self.query.shape[1]
+        return bias.repeat(group, 1) if group > 1 else bias
+
+
+def stack(
+    query: Float[Tensor, "batch heads query head_dim"],
+    key: Float[Tensor, "batch kv_heads key head_dim"],
+    value: Float[Tensor, "batch kv_heads key value_dim"],
+    key_mask: Bool[Tensor, "batch key"] | None,
+) -> Stacked:
+    """Stack the inputs, in float32 or float64 and without what stands in padded slots.
 
     Raises:
-        ValueError: The kv heads do not divide the heads.
+        ValueError: They do not fit together; see `check_lengths`.
     """
-    heads = query.shape[1]
-    if heads % kv_heads:
-        raise ValueError(f"kv_heads must divide heads, got {kv_heads} kv_heads for {heads} heads")
-    return query.reshape(query.shape[0], kv_heads, heads // kv_heads, *query.shape[2:])
+    check_lengths(query, key, value, key_mask)
+    batch, heads, kv_heads = query.shape[0], query.shape[1], key.shape[1]
+    key, value = without_padding(precise(key), key_mask), without_padding(precise(value), key_mask)
+    padding = None
+    if key_mask is not None:
+        padding = closed(key_mask, key.dtype).repeat_interleave(kv_heads, dim=0).unsqueeze(1)
+    stacks = batch * kv_heads
+    return Stacked(
+        precise(query).reshape(stacks, heads // kv_heads, *query.shape[2:]),
+        key.reshape(stacks, *key.shape[2:]),
+        value.reshape(stacks, *value.shape[2:]),
+        padding,
+        heads,
+    )
 
 
 def check_lengths(

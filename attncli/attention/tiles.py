@@ -38,39 +38,35 @@ class Partial:
     denominator: Float[Tensor, "*batch rows 1"]
     top: Float[Tensor, "*batch rows 1"]
 
-    def rows(self, rows: slice) -> Partial:
-        """Cut out some rows."""
-        return Partial(self.numerator[..., rows, :], self.denominator[..., rows, :], self.top[..., rows, :])
-
     def output(self) -> Float[Tensor, "*batch rows value_dim"]:
         """Normalise. A row without any key gives zeros."""
         return self.numerator / self.denominator.masked_fill(self.denominator == 0.0, 1.0)
 
 
 def attend_part(
-    query: Float[Tensor, "*batch rows head_dim"],
-    key: Float[Tensor, "*#batch keys head_dim"],
-    value: Float[Tensor, "*#batch keys value_dim"],
-    *biases: Float[Tensor, "..."] | None,
+    query: Float[Tensor, "stacks rows head_dim"],
+    key: Float[Tensor, "stacks keys head_dim"],
+    value: Float[Tensor, "stacks keys value_dim"],
+    bias: Float[Tensor, "..."],
 ) -> Partial:
     """Attend to some of the keys.
 
     Args:
-        biases: 0 or −∞ (see `closed`), added to the scores of the last keys, as many as the bias has columns.
+        bias: 0 or −∞ (see `closed`), broadcast to the scores.
     """
-    scores = _scores(query * LOG2E, key, biases)
+    scores = _scores(query, key, bias, LOG2E)
     top = scores.detach().amax(dim=-1, keepdim=True)
     powers = scores.sub_(finite(top)).exp2_()
-    return Partial(powers @ value, powers.sum(dim=-1, keepdim=True), top)
+    return Partial(torch.bmm(powers, value), powers.sum(dim=-1, keepdim=True), top)
 
 
 def attend_tile(
-    query: Float[Tensor, "*batch rows head_dim"],
-    key: Float[Tensor, "*#batch keys head_dim"],
-    value: Float[Tensor, "*#batch keys value_dim"],
-    bias: Float[Tensor, "..."] | None,
-    padding: Float[Tensor, "..."] | None = None,
-) -> Float[Tensor, "*batch rows value_dim"]:
+    query: Float[Tensor, "stacks rows head_dim"],
+    key: Float[Tensor, "stacks keys head_dim"],
+    value: Float[Tensor, "stacks keys value_dim"],
+    bias: Float[Tensor, "..."],
+    padding: Float[Tensor, "stacks 1 keys"] | None = None,
+) -> Float[Tensor, "stacks rows value_dim"]:
     """Attend to all the keys that some rows have.
 
     Args:
@@ -78,19 +74,15 @@ def attend_tile(
         padding: A bias that may leave a row without any; such a row gives zeros.
     """
     if padding is not None:
-        return attend_part(query, key, value, bias, padding).output()
-    scores = _scores(query, key, (bias,))
+        return attend_part(query, key, value, bias + padding).output()
+    scores = _scores(query, key, bias, 1.0)
     weights = torch.softmax(scores, dim=-1, out=None if scores.requires_grad else scores)
-    return weights @ value
+    return torch.bmm(weights, value)
 
 
-def _scores(query: Tensor, key: Tensor, biases: tuple[Tensor | None, ...]) -> Tensor:
-    scale: float = query.shape[-1] ** -0.5
-    scores = (query * scale) @ key.mT
-    for bias in biases:
-        if bias is not None:
-            scores[..., scores.shape[-1] - bias.shape[-1] :].add_(bias)
-    return scores
+def _scores(query: Tensor, key: Tensor, bias: Tensor, factor: float) -> Tensor:
+    # One product that starts from the bias: cheaper than to scale and to add apart.
+    return torch.baddbmm(bias, query, key.mT, alpha=factor * query.shape[-1] ** -0.5)
 
 
 def join(one: Partial, other: Partial) -> Partial:
@@ -109,9 +101,15 @@ def finite(top: Tensor) -> Tensor:
     return top.masked_fill(top == -torch.inf, 0.0)
 
 
-def closed(allowed: Bool[Tensor, "..."], dtype: torch.dtype) -> Float[Tensor, "..."]:
-    """Turn a mask into a bias: 0 where allowed, −∞ where not. Adding it takes a tenth of a masked fill's time."""
-    return torch.zeros(allowed.shape, dtype=dtype, device=allowed.device).masked_fill_(~allowed, -torch.inf)
+def closed(allowed: Bool[Tensor, "*shape"], dtype: torch.dtype) -> Float[Tensor, "*shape"]:
+    """Turn a mask into a bias: 0 where allowed, −∞ where not.
+
+    It is the logarithm of the mask, which takes a fraction of a masked fill's time.
+
+    >>> closed(torch.tensor([True, False]), torch.float32)
+    tensor([0., -inf])
+    """
+    return allowed.to(dtype).log_()
 
 
 def extent(part: slice) -> int:

@@ -63,6 +63,7 @@ def attend(
     key_blocks, value_blocks = _in_blocks(keys, block), _in_blocks(values, block)
     hidden = _hidden_blocks(key, key_mask, block)
     pattern = layout.pattern(query.shape[1])
+    open_bias = keys.new_zeros(1)
     outputs = []
     for index in range(layout.blocks):
         rows = layout.rows(index)
@@ -70,11 +71,14 @@ def attend(
             output, _ = flash_attention(queries[:, :, rows], keys, values, key_mask=key_mask)
         else:
             read = layout.read(pattern, index).to(query.device)
-            bias = None if hidden is None else _picked(hidden, read).mT
-            bias, padding = (bias, None) if key_mask is None else (None, bias)
+            bias = open_bias if hidden is None else _picked(hidden, read).mT
             output = attend_tile(
-                queries[:, :, rows], _picked(key_blocks, read), _picked(value_blocks, read), bias, padding
-            )
+                queries[:, :, rows].flatten(0, 1),
+                _picked(key_blocks, read),
+                _picked(value_blocks, read),
+                bias if key_mask is None else open_bias,
+                None if key_mask is None else bias,
+            ).view(*query.shape[:2], -1, value.shape[-1])
         outputs.append(output)
     return torch.cat(outputs, dim=2).to(query.dtype)
 
@@ -102,7 +106,7 @@ def _hidden_blocks(
 
 def _picked(
     blocks: Float[Tensor, "batch kv_heads blocks block dim"], read: Int[Tensor, "heads blocks_read"]
-) -> Float[Tensor, "batch heads keys dim"]:
+) -> Float[Tensor, "batch_heads keys dim"]:
     """Put the blocks that each head reads side by side.
 
     As one selection of long rows, which is a plain copy; an index of positions would take three times as long.
@@ -112,7 +116,7 @@ def _picked(
     kv_head = torch.arange(heads, device=read.device) // (heads // kv_heads)
     first = torch.arange(batch, device=read.device)[:, None, None] * kv_heads + kv_head[:, None]
     rows = (first * count + read).flatten()
-    return blocks.reshape(-1, block * dim).index_select(0, rows).view(batch, heads, -1, dim)
+    return blocks.reshape(-1, block * dim).index_select(0, rows).view(batch * heads, -1, dim)
 
 
 def weights(

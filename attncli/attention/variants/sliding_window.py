@@ -19,12 +19,13 @@ Reference:
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
 from attncli.attention.band import Band, Tile
 from attncli.attention.flash import computed_pairs, flash_attention
-from attncli.attention.inputs import check_lengths, group_queries, precise, without_padding
+from attncli.attention.inputs import precise, stack
 from attncli.attention.patterns import pattern_weights
 from attncli.attention.tiles import attend_tile, closed, part_numbers
 from attncli.registry import Entry, Parameter
@@ -60,26 +61,24 @@ def attend(
     Global rows are full attention. Global columns stand in front of every other block's keys; the window leaves them
     out, so that they count once.
     """
-    check_lengths(query, key, value, key_mask)
     _check(query.shape[2], key.shape[2])
+    inputs = stack(query, key, value, key_mask)
     band = Band(query.shape[2], key.shape[2], causal, window, dilation, global_tokens)
-    keys, values = without_padding(precise(key), key_mask), without_padding(precise(value), key_mask)
-    queries = group_queries(precise(query), key.shape[1])
-    padding = None if key_mask is None else closed(key_mask[:, None, :, None], keys.dtype)
-    outputs = [_global_rows(precise(query), keys, values, key_mask, band)]
+    outputs = [_global_rows(precise(query), precise(key), precise(value), key_mask, band)]
     biases: dict[tuple[int, int, int], Tensor] = {}
     for tile in band.tiles():
         shape = (tile.height, tile.width, tile.lead)
         if shape not in biases:
-            biases[shape] = closed(band.allowed(tile).to(query.device), keys.dtype)
+            allowed = F.pad(band.allowed(tile), (min(global_tokens, band.key_len), 0), value=True)
+            biases[shape] = inputs.spread(closed(allowed.to(query.device), inputs.key.dtype))
         output = attend_tile(
-            queries[:, :, :, tile.rows],
-            _columns(keys, tile, global_tokens).unsqueeze(2),
-            _columns(values, tile, global_tokens).unsqueeze(2),
+            inputs.rows(tile.rows),
+            _columns(inputs.key, tile, global_tokens),
+            _columns(inputs.value, tile, global_tokens),
             biases[shape],
-            None if padding is None else _columns(padding, tile, global_tokens).mT.unsqueeze(2),
+            None if inputs.padding is None else _columns(inputs.padding.mT, tile, global_tokens).mT,
         )
-        outputs.append(output.flatten(1, 2))
+        outputs.append(inputs.unstack(output))
     return _in_order(outputs, band).to(query.dtype)
 
 
@@ -100,11 +99,11 @@ def _seen(band: Band) -> int:
 
 
 def _columns(
-    tensor: Float[Tensor, "batch kv_heads key dim"], tile: Tile, global_tokens: int
-) -> Float[Tensor, "batch kv_heads keys dim"]:
+    tensor: Float[Tensor, "stacks key dim"], tile: Tile, global_tokens: int
+) -> Float[Tensor, "stacks keys dim"]:
     """Cut out the global keys and those of a tile's window."""
-    window = tensor[:, :, tile.keys]
-    return torch.cat((tensor[:, :, :global_tokens], window), dim=2) if global_tokens else window
+    window = tensor[:, tile.keys]
+    return torch.cat((tensor[:, :global_tokens], window), dim=1) if global_tokens else window
 
 
 def _in_order(outputs: list[Tensor], band: Band) -> Float[Tensor, "batch heads query value_dim"]:

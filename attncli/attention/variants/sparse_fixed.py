@@ -17,16 +17,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from attncli.attention.inputs import (
-    check_lengths,
-    check_self_attention,
-    group_queries,
-    precise,
-    without_padding,
-)
+from attncli.attention.core import repeat_kv
+from attncli.attention.inputs import check_lengths, check_self_attention, stack
 from attncli.attention.patterns import pattern_weights
 from attncli.attention.tiles import ROWS, attend_tile, closed, extent, part_numbers
 from attncli.registry import Entry, Parameter
@@ -58,31 +54,40 @@ def attend(
     """Attend block by block: gathered summaries of the earlier blocks, then the block itself. See `Variant.attend`."""
     check_lengths(query, key, value, key_mask)
     _check(query.shape[2], key.shape[2], causal, stride, summary)
-    heads, kv_heads = query.shape[1], key.shape[1]
-    keys, values = without_padding(precise(key), key_mask), without_padding(precise(value), key_mask)
-    queries = group_queries(precise(query), kv_heads)
-    padding = (
-        None
-        if key_mask is None
-        else closed(key_mask[:, None, :, None], keys.dtype).expand(-1, kv_heads, -1, -1)
+    heads = query.shape[1]
+    if per_head:
+        key, value = repeat_kv(key, heads), repeat_kv(value, heads)
+    inputs = stack(query, key, value, key_mask)
+    runs = heads if per_head else 1
+    columns = summary_columns(runs, key.shape[2], stride, summary).to(query.device)
+    columns = columns.repeat(len(inputs.key) // runs, 1)
+    key_summaries, value_summaries = _gather(inputs.key, columns), _gather(inputs.value, columns)
+    padding_summaries = None if inputs.padding is None else _gather(inputs.padding.mT, columns)
+    triangle = closed(
+        torch.ones(stride, stride, dtype=torch.bool, device=query.device).tril(), inputs.key.dtype
     )
-    columns = summary_columns(heads if per_head else 1, key.shape[2], stride, summary).to(query.device)
-    key_summaries, value_summaries = _gather(keys, columns, heads), _gather(values, columns, heads)
-    padding_summaries = None if padding is None else _gather(padding, columns, heads)
     outputs = []
     for rows, block, seen in _tiles(query.shape[2], stride, summary):
-        triangle = closed(_triangle(rows, block).to(query.device), keys.dtype)
+        own = triangle[rows.start - block.start : rows.stop - block.start, : extent(block)]
+        padding = None
+        if inputs.padding is not None and padding_summaries is not None:
+            padding = torch.cat((padding_summaries[:, :seen], inputs.padding.mT[:, block]), dim=1).mT
         output = attend_tile(
-            queries[:, :, :, rows],
-            _beside(key_summaries[:, :, :, :seen], keys[:, :, None, block]),
-            _beside(value_summaries[:, :, :, :seen], values[:, :, None, block]),
-            triangle,
-            None
-            if padding is None or padding_summaries is None
-            else _beside(padding_summaries[:, :, :, :seen], padding[:, :, None, block]).mT,
+            inputs.rows(rows),
+            torch.cat((key_summaries[:, :seen], inputs.key[:, block]), dim=1),
+            torch.cat((value_summaries[:, :seen], inputs.value[:, block]), dim=1),
+            inputs.spread(F.pad(own, (seen, 0))),
+            padding,
         )
-        outputs.append(output.flatten(1, 2))
+        outputs.append(inputs.unstack(output))
     return torch.cat(outputs, dim=2).to(query.dtype)
+
+
+def _gather(
+    tensor: Float[Tensor, "stacks key dim"], columns: Int[Tensor, "stacks columns"]
+) -> Float[Tensor, "stacks columns dim"]:
+    """Put each stack's summary positions side by side."""
+    return tensor[torch.arange(len(tensor), device=tensor.device).unsqueeze(-1), columns]
 
 
 def weights(
@@ -148,23 +153,6 @@ def summary_columns(runs: int, length: int, stride: int, summary: int) -> Int[Te
     return columns.flatten(1)
 
 
-def _gather(
-    tensor: Float[Tensor, "batch kv_heads key dim"], columns: Int[Tensor, "runs columns"], heads: int
-) -> Float[Tensor, "batch kv_heads #group columns dim"]:
-    """Put the summary positions side by side: for each query head apart where they differ by head."""
-    kv_heads = tensor.shape[1]
-    if len(columns) == 1:
-        return tensor[:, :, columns[0]].unsqueeze(2)
-    read = torch.arange(heads, device=tensor.device) // (heads // kv_heads)
-    return group_queries(tensor[:, read.unsqueeze(-1), columns], kv_heads)
-
-
-def _beside(summaries: Tensor, block: Tensor) -> Tensor:
-    """Put a block's own keys behind the summaries of the earlier blocks."""
-    group = summaries.shape[2]
-    return torch.cat((summaries, block.expand(-1, -1, group, -1, -1)), dim=3)
-
-
 def _tiles(length: int, stride: int, summary: int) -> Iterator[tuple[slice, slice, int]]:
     """Give blocks of rows, the keys of their own block, and how many summary positions they see."""
     for start in range(0, length, stride):
@@ -172,10 +160,6 @@ def _tiles(length: int, stride: int, summary: int) -> Iterator[tuple[slice, slic
         for row in range(start, stop, ROWS):
             rows = slice(row, min(row + ROWS, stop))
             yield rows, slice(start, rows.stop), start // stride * summary
-
-
-def _triangle(rows: slice, block: slice) -> Bool[Tensor, "rows keys"]:
-    return torch.arange(block.start, block.stop) <= torch.arange(rows.start, rows.stop).unsqueeze(-1)
 
 
 def flops(

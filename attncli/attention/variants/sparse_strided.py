@@ -22,13 +22,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from attncli.attention.band import Band
-from attncli.attention.inputs import (
-    check_lengths,
-    check_self_attention,
-    group_queries,
-    precise,
-    without_padding,
-)
+from attncli.attention.inputs import Stacked, check_self_attention, stack
 from attncli.attention.patterns import pattern_weights
 from attncli.attention.tiles import Partial, attend_part, closed, join, part_numbers
 from attncli.registry import Entry, Parameter
@@ -55,57 +49,56 @@ def attend(
     stride: int = 128,
 ) -> Float[Tensor, "batch heads query value_dim"]:
     """Attend to the columns, then to the window, and join the two. See `Variant.attend`."""
-    check_lengths(query, key, value, key_mask)
     _check(query.shape[2], key.shape[2], causal)
-    keys, values = without_padding(precise(key), key_mask), without_padding(precise(value), key_mask)
-    queries = group_queries(precise(query), key.shape[1])
-    keys, values = keys.unsqueeze(2), values.unsqueeze(2)
-    padding = None if key_mask is None else closed(key_mask[:, None, None, :, None], keys.dtype)
-    columns = _columns(queries, keys, values, padding, stride)
+    inputs = stack(query, key, value, key_mask)
+    columns = _columns(inputs, stride)
     band = Band(query.shape[2], key.shape[2], True, stride)
     outputs = []
     for tile in band.tiles():
+        bias = inputs.spread(closed(band.allowed(tile).to(query.device), inputs.key.dtype))
+        if inputs.padding is not None:
+            bias = bias + inputs.padding[:, :, tile.keys]
         window = attend_part(
-            queries[..., tile.rows, :],
-            keys[..., tile.keys, :],
-            values[..., tile.keys, :],
-            closed(band.allowed(tile).to(query.device), keys.dtype),
-            None if padding is None else padding[..., tile.keys, :].mT,
+            inputs.rows(tile.rows), inputs.key[:, tile.keys], inputs.value[:, tile.keys], bias
         )
-        joined = window if columns is None else join(window, columns.rows(tile.rows))
-        outputs.append(joined.output().flatten(1, 2))
+        joined = window if columns is None else join(window, _rows(columns, tile.rows))
+        outputs.append(inputs.unstack(joined.output()))
     return torch.cat(outputs, dim=2).to(query.dtype)
 
 
-def _columns(
-    query: Float[Tensor, "batch kv_heads group query head_dim"],
-    key: Float[Tensor, "batch kv_heads 1 query head_dim"],
-    value: Float[Tensor, "batch kv_heads 1 query value_dim"],
-    padding: Float[Tensor, "batch 1 1 query 1"] | None,
-    stride: int,
-) -> Partial | None:
-    """Attend to every stride-th position strictly before each row; None where there is none."""
-    length = query.shape[3]
+def _rows(columns: Partial, rows: slice) -> Partial:
+    """Cut rows out of the columns' results and stack the heads of a group, as the window's rows are."""
+    parts = (columns.numerator, columns.denominator, columns.top)
+    return Partial(*(part[:, :, rows].reshape(len(part), -1, part.shape[-1]) for part in parts))
+
+
+def _columns(inputs: Stacked, stride: int) -> Partial | None:
+    """Attend to every stride-th position strictly before each row; None where there is none.
+
+    The results are ``(stacks, group, query, …)``.
+    """
+    stacks, group, length, _ = inputs.query.shape
     count = -(-length // stride)
     if count == 1:
         return None
-    query, key, value = (_transposed(tensor, stride) for tensor in (query, key, value))
-    padding = None if padding is None else _transposed(padding, stride)
-    before = closed(torch.ones(count, count, dtype=torch.bool, device=query.device).tril(-1), query.dtype)
-    parts = [
-        attend_part(
-            query[:, :, :, columns],
-            key[:, :, :, columns],
-            value[:, :, :, columns],
-            before,
-            None if padding is None else padding[:, :, :, columns].mT,
+    query, key, value = (_transposed(x, stride) for x in (inputs.query, inputs.key, inputs.value))
+    padding = None if inputs.padding is None else _transposed(inputs.padding.mT, stride).mT
+    before = torch.ones(count, count, dtype=torch.bool, device=query.device).tril(-1)
+    bias = closed(before, query.dtype).repeat(group, 1)
+    parts = []
+    for columns in _chunks(stacks * group, count, stride):
+        part = attend_part(
+            query[:, :, columns].transpose(1, 2).flatten(2, 3).flatten(0, 1),
+            key[:, columns].flatten(0, 1),
+            value[:, columns].flatten(0, 1),
+            bias if padding is None else bias + padding[:, columns].flatten(0, 1),
         )
-        for columns in _chunks(query.shape[0] * query.shape[1] * query.shape[2], count, stride)
-    ]
+        parts.append(part)
+    shape = (stacks, -1, group, count)
     return Partial(
-        _restored([part.numerator for part in parts], length),
-        _restored([part.denominator for part in parts], length),
-        _restored([part.top for part in parts], length),
+        _restored([part.numerator.view(*shape, value.shape[-1]) for part in parts], length),
+        _restored([part.denominator.view(*shape, 1) for part in parts], length),
+        _restored([part.top.view(*shape, 1) for part in parts], length),
     )
 
 
@@ -128,9 +121,11 @@ def _transposed(
     return filled.reshape(*filled.shape[:-2], -1, stride, filled.shape[-1]).transpose(-3, -2)
 
 
-def _restored(columns: list[Tensor], length: int) -> Float[Tensor, "*batch query dim"]:
+def _restored(
+    columns: list[Float[Tensor, "stacks columns group count dim"]], length: int
+) -> Float[Tensor, "stacks group query dim"]:
     """Undo `_transposed` on the columns' results."""
-    return torch.cat(columns, dim=-3).transpose(-3, -2).flatten(-3, -2)[..., :length, :]
+    return torch.cat(columns, dim=1).permute(0, 2, 3, 1, 4).flatten(2, 3)[:, :, :length]
 
 
 def weights(
