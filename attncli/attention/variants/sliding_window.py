@@ -65,17 +65,17 @@ def attend(
     inputs = stack(query, key, value, key_mask)
     band = Band(query.shape[2], key.shape[2], causal, window, dilation, global_tokens)
     outputs = [_global_rows(precise(query), precise(key), precise(value), key_mask, band)]
-    biases: dict[tuple[int, int, int], Tensor] = {}
+    shape, bias = None, inputs.key
     for tile in band.tiles():
-        shape = (tile.height, tile.width, tile.lead)
-        if shape not in biases:
-            allowed = F.pad(band.allowed(tile), (min(global_tokens, band.key_len), 0), value=True)
-            biases[shape] = inputs.spread(closed(allowed.to(query.device), inputs.key.dtype))
+        if tile.shape != shape:
+            shape, allowed = tile.shape, band.allowed(tile)
+            allowed = F.pad(allowed, (min(global_tokens, band.key_len), 0), value=True)
+            bias = inputs.spread(closed(allowed.to(query.device), inputs.key.dtype))
         output = attend_tile(
             inputs.rows(tile.rows),
             _columns(inputs.key, tile, global_tokens),
             _columns(inputs.value, tile, global_tokens),
-            biases[shape],
+            bias,
             None if inputs.padding is None else _columns(inputs.padding.mT, tile, global_tokens).mT,
         )
         outputs.append(inputs.unstack(output))

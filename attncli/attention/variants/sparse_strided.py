@@ -54,12 +54,16 @@ def attend(
     columns = _columns(inputs, stride)
     band = Band(query.shape[2], key.shape[2], True, stride)
     outputs = []
+    shape, bias = None, inputs.key
     for tile in band.tiles():
-        bias = inputs.spread(closed(band.allowed(tile).to(query.device), inputs.key.dtype))
-        if inputs.padding is not None:
-            bias = bias + inputs.padding[:, :, tile.keys]
+        if tile.shape != shape:
+            shape = tile.shape
+            bias = inputs.spread(closed(band.allowed(tile).to(query.device), inputs.key.dtype))
         window = attend_part(
-            inputs.rows(tile.rows), inputs.key[:, tile.keys], inputs.value[:, tile.keys], bias
+            inputs.rows(tile.rows),
+            inputs.key[:, tile.keys],
+            inputs.value[:, tile.keys],
+            bias if inputs.padding is None else bias + inputs.padding[:, :, tile.keys],
         )
         joined = window if columns is None else join(window, _rows(columns, tile.rows))
         outputs.append(inputs.unstack(joined.output()))
