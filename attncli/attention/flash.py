@@ -25,6 +25,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from attncli.attention.inputs import check_lengths
 from attncli.attention.tiles import LOG2E, closed, finite
 
 
@@ -55,11 +56,15 @@ def flash_attention(
         The output, and the log-sum-exp (natural; float32, or float64 for float64). A row without any key gives zeros
         and −∞.
 
+    Raises:
+        ValueError: The tensors do not fit together.
+
     >>> zeros, values = torch.zeros(1, 1, 3, 4), torch.eye(3)[None, None]
     >>> output, lse = flash_attention(zeros[:, :, :1], zeros, values)
     >>> output.squeeze(), lse.exp().squeeze()
     (tensor([0.3333, 0.3333, 0.3333]), tensor(3.0000))
     """
+    check_lengths(query, key, value, key_mask)
     scale = query.shape[-1] ** -0.5 if scale is None else scale
     tiling = _Tiling(query.shape[2], key.shape[2], causal, block_q, block_k, scale)
     output, lse = _Flash.apply(query, key, value, key_mask, tiling)  # type: ignore[no-untyped-call]

@@ -23,7 +23,7 @@ from attncli.attention.block_layout import BlockLayout
 from attncli.attention.flash import flash_attention
 from attncli.attention.inputs import check_lengths, check_self_attention, precise, without_padding
 from attncli.attention.patterns import pattern_weights
-from attncli.attention.tiles import attend_tile, closed, extent, part_numbers
+from attncli.attention.tiles import attend_tile, closed, extent, tile_numbers
 from attncli.registry import Entry, Parameter
 
 ENTRY = Entry(
@@ -201,18 +201,25 @@ def extra_bytes(
     window_blocks: int = 1,
     seed: int = 0,
 ) -> int:
-    """Predict the output in pieces and put together, and the largest tile."""
+    """Predict the output in pieces and put together, keys filled up to whole blocks, and the largest tile."""
     layout = BlockLayout(key_len, block, random_blocks, global_blocks, window_blocks, seed)
-    inner = [index for index in range(layout.blocks) if not layout.is_global(index)]
-    tile = max(
-        (
-            part_numbers(extent(layout.rows(index)), layout.width(index), head_dim, value_dim)
-            for index in inner
-        ),
-        default=0,
+    tiles = (
+        tile_numbers(
+            extent(layout.rows(index)),
+            min(layout.width(index), 256) if layout.is_global(index) else layout.width(index),
+            head_dim,
+            value_dim,
+            copied=not layout.is_global(index),
+        )
+        for index in range(layout.blocks)
     )
-    draw = layout.blocks * layout.blocks
-    return 4 * batch * heads * (2 * query_len * value_dim + tile) + 4 * draw
+    filled = layout.blocks * block * (head_dim + value_dim) if key_len % block else 0
+    patterns = layout.blocks * layout.blocks
+    return (
+        4 * batch * heads * (2 * query_len * value_dim + filled + max(tiles))
+        + heads * patterns
+        + 24 * patterns
+    )
 
 
 def _check(query_len: int, key_len: int, causal: bool) -> None:

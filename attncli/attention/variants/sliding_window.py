@@ -27,7 +27,7 @@ from attncli.attention.band import Band, Tile
 from attncli.attention.flash import computed_pairs, flash_attention
 from attncli.attention.inputs import precise, stack
 from attncli.attention.patterns import pattern_weights
-from attncli.attention.tiles import attend_tile, closed, part_numbers
+from attncli.attention.tiles import attend_tile, closed, tile_numbers
 from attncli.registry import Entry, Parameter
 
 ENTRY = Entry(
@@ -202,7 +202,11 @@ def extra_bytes(
     band = Band(query_len, key_len, causal, window, dilation, global_tokens)
     columns = min(global_tokens, key_len)
     tile = max(
-        (part_numbers(t.height, columns + t.width, head_dim, value_dim) for t in band.tiles()), default=0
+        (
+            tile_numbers(t.height, columns + t.width, head_dim, value_dim, copied=columns > 0)
+            for t in band.tiles()
+        ),
+        default=0,
     )
     copies = 2 if dilation == 1 else 4
     return 4 * batch * heads * (copies * query_len * value_dim + tile)

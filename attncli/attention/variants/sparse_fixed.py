@@ -24,7 +24,7 @@ from torch import Tensor
 from attncli.attention.core import repeat_kv
 from attncli.attention.inputs import check_lengths, check_self_attention, stack
 from attncli.attention.patterns import pattern_weights
-from attncli.attention.tiles import ROWS, attend_tile, closed, extent, part_numbers
+from attncli.attention.tiles import ROWS, attend_tile, closed, extent, tile_numbers
 from attncli.registry import Entry, Parameter
 
 ENTRY = Entry(
@@ -200,7 +200,7 @@ def extra_bytes(
     """Predict the output in pieces and put together, the summaries, and the largest tile."""
     summaries = query_len // stride * summary * (head_dim + value_dim)
     tile = max(
-        part_numbers(extent(rows), seen + extent(block), head_dim, value_dim)
+        tile_numbers(extent(rows), seen + extent(block), head_dim, value_dim, copied=True)
         for rows, block, seen in _tiles(query_len, stride, summary)
     )
     return 4 * batch * heads * (2 * query_len * value_dim + summaries + tile)

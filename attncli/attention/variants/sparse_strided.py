@@ -24,7 +24,7 @@ from torch import Tensor
 from attncli.attention.band import Band
 from attncli.attention.inputs import Stacked, check_self_attention, stack
 from attncli.attention.patterns import pattern_weights
-from attncli.attention.tiles import Partial, attend_part, closed, join, part_numbers
+from attncli.attention.tiles import Partial, attend_part, closed, extent, join, tile_numbers
 from attncli.registry import Entry, Parameter
 
 ENTRY = Entry(
@@ -195,13 +195,22 @@ def extra_bytes(
     causal: bool,
     stride: int = 128,
 ) -> int:
-    """Predict the columns' results in pieces and put in order, the output likewise, and the largest tile."""
-    count = -(-query_len // stride)
+    """Predict the larger of the two steps: the columns' results put in order, or those, the output and a tile."""
     tile = max(
-        part_numbers(tile.height, tile.width, head_dim, value_dim)
+        tile_numbers(tile.height, tile.width, head_dim, value_dim, copied=False)
         for tile in Band(query_len, key_len, True, stride).tiles()
     )
-    return 4 * batch * heads * (3 * query_len * (value_dim + 2) + max(tile, count * count))
+    count = -(-query_len // stride)
+    if count == 1:
+        return 4 * batch * heads * (2 * query_len * value_dim + tile)
+    length, inputs = count * stride, 2 * head_dim + value_dim
+    filled = length * inputs if query_len % stride else 0
+    columns = next(_chunks(batch * heads, count, stride))
+    chunk = extent(columns) * count * (count + inputs + value_dim)
+    results = length * (value_dim + 2)
+    step_1 = filled + chunk + 3 * results
+    step_2 = results + 2 * query_len * value_dim + 2 * tile
+    return 4 * batch * heads * max(step_1, step_2)
 
 
 def _check(query_len: int, key_len: int, causal: bool) -> None:
