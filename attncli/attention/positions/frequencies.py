@@ -132,6 +132,17 @@ def dynamic_frequencies(
     return rotary_frequencies(rotary_dim, base=base * growth ** (rotary_dim / (rotary_dim - 2)))
 
 
+def retention_frequencies(head_dim: int) -> Float64[Tensor, " pairs"]:
+    """Give the frequencies of the rotation: ``10000^(−t/(head_dim/2 − 1))``, both ends 1 and 1/10000 included.
+
+    Raises:
+        ValueError: `head_dim` is odd.
+    """
+    if head_dim % 2:
+        raise ValueError(f"retention turns pairs of dimensions: expected an even head_dim, got {head_dim}")
+    return 10_000.0 ** -torch.linspace(0.0, 1.0, head_dim // 2, dtype=torch.float64)
+
+
 def _factor(factor: float) -> float:
     if factor < 1.0:
         raise ValueError(f"expected a scaling factor of at least 1, got {factor}")
