@@ -326,12 +326,20 @@ def test_it_equals_the_attention_of_deepseek_v32(monkeypatch):
     settings = dict(causal=True, top_k=top_k, **index)
     selected = dsa.selected_mask(seen["query"], seen["key"], **settings)
     theirs = torch.zeros_like(selected).scatter(-1, seen["indices"], True) & create_causal_mask(length)
-    assert torch.equal(selected, theirs)
+    clear = rows_without_a_tie(dsa.lightning_index(*index.values()), top_k)
+    assert clear.sum() > 35  # of 42
+    assert torch.equal(selected[clear], theirs[clear])
     query = seen["query"] * seen["scale"] * seen["query"].shape[-1] ** 0.5
-    weights = dsa.weights(query, seen["key"], **settings)
-    torch.testing.assert_close(weights, seen["weights"], rtol=0, atol=1e-6)
-    output = dsa.attend(query, seen["key"], seen["value"], **settings)
-    torch.testing.assert_close(output, seen["output"], rtol=0, atol=1e-6)
+    weights = dsa.weights(query, seen["key"], **settings) - seen["weights"]
+    assert weights.transpose(1, 2)[clear].abs().max() < 1e-6
+    output = dsa.attend(query, seen["key"], seen["value"], **settings) - seen["output"]
+    assert output.transpose(1, 2)[clear].abs().max() < 1e-6
+
+
+def rows_without_a_tie(scores: torch.Tensor, top_k: int) -> torch.Tensor:
+    """Leave out causal rows whose last score taken equals the first left: others break such ties as they like."""
+    best = scores.masked_fill(~create_causal_mask(scores.shape[1]), -torch.inf).topk(top_k + 1, dim=-1).values
+    return (best[..., -1] != best[..., -2]) | (best[..., -2] == -torch.inf)
 
 
 def test_it_equals_flash_linear_attentions_naive_form():
