@@ -95,7 +95,7 @@ def test_bfloat16_turns_by_exact_angles():
     assert turned[0, 0].item() == pytest.approx(expected, rel=4e-3)
 
 
-def test_a_rotation_that_does_not_fit_is_told():
+def test_a_rotation_that_does_not_fit_is_told(as_a_user):
     with pytest.raises(ValueError, match="at least 6 dimensions to rotate, got 4"):
         positions.apply_rotary(vectors(3, 4), positions.rotary_frequencies(6))
     with pytest.raises(ValueError, match="'half' or 'interleaved', got 'both'"):

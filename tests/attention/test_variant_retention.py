@@ -262,7 +262,7 @@ def test_flops_are_what_torch_counts(length, chunk, normalize):
     )
 
 
-def test_what_does_not_fit_is_told():
+def test_what_does_not_fit_is_told(as_a_user):
     query, key, value = tensors(5)
     with pytest.raises(ValueError, match="causal only"):
         retention.attend(query, key, value, causal=False)
@@ -310,7 +310,7 @@ def test_the_group_norm_of_the_block_is_that_of_torch():
     torch.testing.assert_close(normed, expected)
 
 
-def test_a_block_that_does_not_divide_is_told():
+def test_a_block_that_does_not_divide_is_told(as_a_user):
     with pytest.raises(ValueError, match="must be whole and even, got d_model 9, 3 heads"):
         MultiScaleRetention(9, 3)
     with pytest.raises(ValueError, match="'rms' or 'group', got 'layer'"):

@@ -114,8 +114,8 @@ def recurrent(
     *,
     key_mask: Bool[Tensor, "batch length"] | None = None,
     eps: float = 1e-6,
-    state: Float[Tensor, "batch heads head_dim value_dim+1"] | None = None,
-) -> tuple[Float[Tensor, "batch heads length value_dim"], Float[Tensor, "batch heads head_dim value_dim+1"]]:
+    state: Float[Tensor, "batch heads head_dim columns"] | None = None,
+) -> tuple[Float[Tensor, "batch heads length value_dim"], Float[Tensor, "batch heads head_dim columns"]]:
     """Give the causal output one position after another: how a decoder writes, at a cost that does not grow.
 
     Args:

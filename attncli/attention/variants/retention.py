@@ -54,22 +54,22 @@ class State:
     """
 
     position: int
-    memory: Float[Tensor, "batch heads head_dim value_dim+1"]
+    memory: Float[Tensor, "batch heads head_dim columns"]
     decay_sums: Float[Tensor, "batch heads 1 1"]
 
 
 def weights(
-    query: Float[Tensor, "batch heads length head_dim"],
-    key: Float[Tensor, "batch kv_heads length head_dim"],
+    query: Float[Tensor, "batch heads query head_dim"],
+    key: Float[Tensor, "batch kv_heads key head_dim"],
     *,
     causal: bool = True,
-    key_mask: Bool[Tensor, "batch length"] | None = None,
+    key_mask: Bool[Tensor, "batch key"] | None = None,
     chunk: int = 64,
     decay: str = "paper",
     rotate: bool = True,
     normalize: bool = False,
     decays: Float[Tensor, " heads"] | None = None,
-) -> Float[Tensor, "batch heads length length"]:
+) -> Float[Tensor, "batch heads query key"]:
     """Give the weights of the parallel form.
 
     Args:
@@ -95,18 +95,18 @@ def weights(
 
 
 def attend(
-    query: Float[Tensor, "batch heads length head_dim"],
-    key: Float[Tensor, "batch kv_heads length head_dim"],
-    value: Float[Tensor, "batch kv_heads length value_dim"],
+    query: Float[Tensor, "batch heads query head_dim"],
+    key: Float[Tensor, "batch kv_heads key head_dim"],
+    value: Float[Tensor, "batch kv_heads key value_dim"],
     *,
     causal: bool = True,
-    key_mask: Bool[Tensor, "batch length"] | None = None,
+    key_mask: Bool[Tensor, "batch key"] | None = None,
     chunk: int = 64,
     decay: str = "paper",
     rotate: bool = True,
     normalize: bool = False,
     decays: Float[Tensor, " heads"] | None = None,
-) -> Float[Tensor, "batch heads length value_dim"]:
+) -> Float[Tensor, "batch heads query value_dim"]:
     """Give the output of the chunk-wise form. Arguments and errors as in `weights`."""
     _check(query, key, causal)
     rates = _rates(query, decay, decays)
