@@ -194,14 +194,14 @@ def extra_bytes(
     index_dim: int = 32,
     seed: int = 0,
 ) -> int:
-    """Predict the indexer's vectors, the output twice, and one block: its index, its picks, what it gathers."""
+    """Predict the indexer's vectors and the largest of: the keys side by side, one block, the output joined."""
     rows, top_k = min(_BLOCK, query_len), _count(top_k, key_len)
     index = 4 * batch * index_dim * (query_len * index_heads + key_len * 2)
-    keys = 4 * batch * heads * key_len * head_dim  # laid side by side for the projection
-    output = 2 * 4 * batch * heads * query_len * value_dim
-    block = batch * rows * (4 * 4 * key_len + 6 * 8 * (top_k + 1))
-    gathered = 4 * heads * rows * top_k * (head_dim + value_dim + 4)
-    return index + keys + output + block + gathered
+    keys = 4 * batch * heads * key_len * head_dim
+    output = 4 * batch * heads * query_len * value_dim
+    picked = batch * rows * (4 * 4 * key_len + 6 * 8 * (top_k + 1))
+    gathered = 4 * heads * rows * top_k * (head_dim + value_dim + 16)
+    return index + max(keys, output + picked + gathered, 2 * output + picked)
 
 
 def _count(top_k: int, keys: int) -> int:

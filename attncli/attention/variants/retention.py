@@ -252,7 +252,7 @@ def extra_bytes(
     one_chunk = 6 * chunk * (head_dim + value_dim) + 3 * chunk**2
     tables = 8 * heads * chunk * (chunk + 4)
     return (
-        4 * batch * heads * ((4 if normalize else 2) * output + 3 * head_dim * (value_dim + 1) + one_chunk)
+        4 * batch * heads * ((3 if normalize else 2) * output + 3 * head_dim * (value_dim + 1) + one_chunk)
         + 3 * tables
     )
 
