@@ -42,6 +42,7 @@ class Matrix:
         layer: True layer index, or ``mean``; None for a pattern.
         head: Query head, or ``mean``; None for a pattern or where all heads are alike.
         kv_head: The key/value head that the query head reads, where there are fewer of them.
+        label: A name of its own, where layer and head do not tell it from the others: a variant's.
     """
 
     values: NDArray[np.float32]
@@ -50,6 +51,7 @@ class Matrix:
     layer: int | Literal["mean"] | None = None
     head: int | Literal["mean"] | None = None
     kv_head: int | None = None
+    label: str | None = None
 
     @property
     def name(self) -> str:
@@ -79,7 +81,8 @@ class MatrixGrid:
         matrices: In the order asked for; a heatmap of many lays them out by layer (rows) and head (columns).
         query_tokens: One for each row. A token's `position` is its true one, also where rows were picked.
         key_tokens: One for each column.
-        unit: What a value is: ``weight``, or ``mask`` (1 = may attend).
+        unit: What a value is: ``weight`` (0 to 1), ``mask`` (1 = may attend), or ``signed``: an effective weight of any
+            size and sign, whose rows need not sum to 1 (retention), drawn on a scale that diverges from 0.
         top: Show only this many strongest keys of each row, in formats that list.
         facts: Numbers about each matrix, in the order of `matrices`, to print beside it and to write into JSON
             (for a mask: ``density``, ``keys_per_row``), or empty.
@@ -89,7 +92,7 @@ class MatrixGrid:
     matrices: tuple[Matrix, ...]
     query_tokens: Tokens
     key_tokens: Tokens
-    unit: Literal["weight", "mask"] = "weight"
+    unit: Literal["weight", "mask", "signed"] = "weight"
     top: int | None = None
     facts: tuple[Mapping[str, object], ...] = ()
 
