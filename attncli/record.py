@@ -183,6 +183,7 @@ class Run:
         queries: Query tokens by kind.
         keys: Key tokens by kind.
         notes: Facts that a reader of the numbers must know, one line each.
+        signed: Whether the weights are effective weights of any sign, whose rows need not sum to 1.
     """
 
     source: SourceInfo
@@ -192,6 +193,7 @@ class Run:
     reports: tuple[SiteReport, ...] = ()
     notes: tuple[str, ...] = ()
     seed: int | None = None
+    signed: bool = False
 
 
 class Source(Protocol):
@@ -218,6 +220,28 @@ class AttentionMap:
     weights: NDArrayF
     allowed: NDArrayB | None = None
     kv_head: int | None = None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One variant beside full attention.
+
+    Args:
+        name: The variant, with ``causal`` behind it where that was not asked for but it has no other form.
+        weights: Effective weights of one head ``(query, key)``.
+        relative_error: ‖output − full output‖ / ‖full output‖ over all heads (Frobenius norm).
+        max_abs_error: Largest absolute difference between the outputs, over all heads.
+        kl_bits: Mean over rows and heads of KL(variant ‖ full) in bits: what is lost of the full distribution; None for
+            signed weights, which are no distribution.
+    """
+
+    name: str
+    settings: Mapping[str, object]
+    weights: NDArrayF
+    relative_error: float
+    max_abs_error: float
+    kl_bits: float | None
+    signed: bool
 
 
 if TYPE_CHECKING:

@@ -43,6 +43,7 @@ class Parameter:
         minimum: Smallest value allowed, itself included.
         maximum: Largest value allowed, itself included.
         choices: The only words allowed, where it is a word.
+        example: What shows a pattern on a sentence, where the default is meant for thousands of positions.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Parameter:
     minimum: float | None = None
     maximum: float | None = None
     choices: tuple[str, ...] = ()
+    example: Value = None
 
     def parse(self, text: str) -> Value:
         """Read a value given on the command line.
@@ -106,14 +108,19 @@ class Entry:
     parameters: tuple[Parameter, ...] = ()
     attributes: Mapping[str, object] = field(default_factory=dict)
 
-    def settings(self, assignments: Sequence[str] = ()) -> dict[str, Value]:
+    def settings(self, assignments: Sequence[str] = (), *, length: int | None = None) -> dict[str, Value]:
         """Give every parameter its value: the default, or what ``name=value`` sets.
+
+        Args:
+            length: Number of positions that the pattern is to be shown on. Where the defaults are larger, and nothing
+                is set, the parameters' examples are used.
 
         Raises:
             UsageError: An assignment has no ``=``, an unknown name, or a value that does not fit.
         """
         known = {parameter.name: parameter for parameter in self.parameters}
-        values = {parameter.name: parameter.default for parameter in self.parameters}
+        small = not assignments and length is not None and self._is_too_large_for(length)
+        values = {p.name: p.default if p.example is None or not small else p.example for p in self.parameters}
         for assignment in assignments:
             name, equals, text = assignment.partition("=")
             if not equals:
@@ -123,6 +130,10 @@ class Entry:
                 raise UsageError(f"{self.name} has no parameter {name!r}", hint)
             values[name] = known[name].parse(text)
         return values
+
+    def _is_too_large_for(self, length: int) -> bool:
+        shown = [p.default for p in self.parameters if p.example is not None]
+        return any(isinstance(default, int) and default >= length for default in shown)
 
 
 @cache

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import PurePath
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attncli.labels import safe_label
-from attncli.record import Kind, Provenance, Run, SourceInfo, Tokens
+from attncli.record import Comparison, Kind, Provenance, Run, SourceInfo, Tokens
 from attncli.view import Header, Matrix, MatrixGrid
 
 _OF_KIND: Mapping[str, str] = {
@@ -43,7 +44,32 @@ def weights_view(
         source=run.source,
         notes=(*run.notes, *_dead_row_notes(matrices)),
     )
-    return MatrixGrid(header, tuple(matrices), queries, keys, "weight", top)
+    return MatrixGrid(header, tuple(matrices), queries, keys, "signed" if run.signed else "weight", top)
+
+
+def comparison_view(found: Sequence[Comparison], tokens: Tokens, made: Provenance, seed: int) -> MatrixGrid:
+    """Make the view of ``compare``: each variant's weights, with its distance from full attention."""
+    header = Header(
+        command="compare",
+        title=f"{len(found)} variants on the same queries, keys and values",
+        provenance=replace(made, seed=seed),
+        source=SourceInfo("scratch", "scratch", family="full"),
+        notes=(
+            "queries, keys and values come from random weights, not trained",
+            *(f"{one.name} with {_settings_text(one.settings)}" for one in found if one.settings),
+        ),
+    )
+    matrices = tuple(Matrix(one.weights, one.weights != 0, kind="encoder", label=one.name) for one in found)
+    facts = tuple(
+        {"relative_error": one.relative_error, "kl_bits": one.kl_bits, "max_abs_error": one.max_abs_error}
+        for one in found
+    )
+    signed = any(one.signed for one in found)
+    return MatrixGrid(header, matrices, tokens, tokens, "signed" if signed else "weight", None, facts)
+
+
+def _settings_text(settings: Mapping[str, object]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in settings.items())
 
 
 def mask_view(
@@ -100,7 +126,7 @@ def mask_facts(mask: NDArray[np.bool_]) -> dict[str, object]:
 def source_title(source: SourceInfo) -> str:
     """Name a source in a title: a folder by its last part."""
     if source.kind == "scratch":
-        return "scratch (untrained)"
+        return "scratch (untrained)" + (f" · {source.family}" if source.family not in (None, "full") else "")
     return safe_label(PurePath(source.name).name or source.name)
 
 

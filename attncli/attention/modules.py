@@ -172,10 +172,7 @@ class MultiHeadAttention(nn.Module):
         Returns:
             ``(output, weights)``.
         """
-        source = x if memory is None else memory
-        Q = self._split(self.query(x), self.heads)  # (batch, heads, query, head_dim)
-        K = self._split(self.key(source), self.kv_heads)  # (batch, kv_heads, key, head_dim)
-        V = self._split(self.value(source), self.kv_heads)
+        Q, K, V = self.project(x, memory)
         if self.causal:
             causal = create_causal_mask(Q.shape[-2], K.shape[-2], device=Q.device)
             mask = causal if mask is None else mask & causal
@@ -184,7 +181,31 @@ class MultiHeadAttention(nn.Module):
         )
         if observe is not None:
             observe(self._operation(Q, K, V, mask), output)
-        return self.output(output.transpose(1, 2).flatten(2)), weights  # (batch, query, d_model)
+        return self.merge(output), weights
+
+    def project(
+        self,
+        x: Float[Tensor, "batch query d_model"],
+        memory: Float[Tensor, "batch key d_model"] | None = None,
+    ) -> tuple[
+        Float[Tensor, "batch heads query head_dim"],
+        Float[Tensor, "batch kv_heads key head_dim"],
+        Float[Tensor, "batch kv_heads key head_dim"],
+    ]:
+        """Give query, key and value, split into heads."""
+        source = x if memory is None else memory
+        return (
+            self._split(self.query(x), self.heads),
+            self._split(self.key(source), self.kv_heads),
+            self._split(self.value(source), self.kv_heads),
+        )
+
+    def merge(
+        self, output: Float[Tensor, "batch heads query head_dim"]
+    ) -> Float[Tensor, "batch query d_model"]:
+        """Put the heads' outputs side by side and project them back."""
+        merged: Tensor = self.output(output.transpose(1, 2).flatten(2))
+        return merged
 
     def _split(self, x: Tensor, heads: int) -> Tensor:
         return x.reshape(*x.shape[:-1], heads, self.head_dim).transpose(1, 2)

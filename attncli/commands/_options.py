@@ -144,6 +144,14 @@ class ScratchOptions:
     heads: Annotated[int, typer.Option(metavar="N", min=1, help="Heads of the scratch model.")] = 1
     d_model: Annotated[int, typer.Option(metavar="N", min=2, help="Vector size of the scratch model.")] = 64
     causal: Annotated[bool, typer.Option("--causal", help="Make the scratch model a decoder.")] = False
+    variant: Annotated[
+        str | None,
+        typer.Option("--variant", metavar="NAME", help="Attend by a variant: see attncli list variants."),
+    ] = None
+    set: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Set one of the variant's parameters."),
+    ] = None
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="Seed of the scratch model's weights.")] = 0
 
 

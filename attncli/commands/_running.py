@@ -47,14 +47,25 @@ def open_source(
     if model.model in (None, "scratch"):
         from attncli.sources.scratch import ScratchSource
 
-        options = {
-            "layers": scratch.layers,
-            "heads": scratch.heads,
-            "d_model": scratch.d_model,
-            "seed": scratch.seed,
-        }
-        return ScratchSource(text, pair, causal=scratch.causal, verify=not model.no_verify, **options)
+        if scratch.set and scratch.variant is None:
+            raise UsageError(f"--set {scratch.set[0]}: no --variant was given", "try: attncli list variants")
+        return ScratchSource(
+            text,
+            pair,
+            layers=scratch.layers,
+            heads=scratch.heads,
+            d_model=scratch.d_model,
+            causal=scratch.causal,
+            seed=scratch.seed,
+            verify=not model.no_verify,
+            variant=scratch.variant,
+            settings=tuple(scratch.set or ()),
+        )
     assert model.model is not None
+    if scratch.variant is not None:
+        raise UsageError(
+            "--variant is for the scratch model", "a pretrained model attends as it was trained to"
+        )
     if not text:
         raise UsageError("the text is empty: there is nothing to attend to")
     with sign_of_life(f"loading {safe_label(model.model)} …", output):

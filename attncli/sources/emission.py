@@ -73,8 +73,13 @@ class Emitter:
         weights: Float[Tensor, "batch heads query key"],
         allowed: Tensor | None,
         capture: str,
+        *,
+        sum_to_one: bool = True,
     ) -> None:
         """Show weights that the model itself computed, where no operation can be seen.
+
+        Args:
+            sum_to_one: Whether each row should sum to 1; not so for signed effective weights.
 
         Raises:
             CaptureError: A check failed.
@@ -84,7 +89,7 @@ class Emitter:
         if not wanted:
             return
         block = WeightBlock(site, tuple(range(site.heads)), range(weights.shape[2]), weights.float(), allowed)
-        check = _Check(site, None, None, capture)
+        check = _Check(site, None, None, capture, sum_to_one)
         check.add(block, slice(0, weights.shape[2]))
         for observer, _ in wanted:
             observer.update(block)
@@ -118,6 +123,7 @@ class _Check:
     operation: AttentionOperation | None
     output: Tensor | None
     capture: str
+    sum_to_one: bool = True
     row_sum_error: float = 0.0
     forbidden: float = 0.0
     output_error: float | None = None
@@ -140,6 +146,8 @@ class _Check:
         self._add_output(block, rows, live)
 
     def _add_sums(self, block: WeightBlock, sums: Tensor, live: Tensor | None) -> None:
+        if not self.sum_to_one:
+            return
         has_sink = self.operation is not None and self.operation.sink is not None
         error = (sums - 1.0).clamp(min=0.0) if has_sink else (sums - 1.0).abs()
         if live is not None:

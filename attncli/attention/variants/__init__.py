@@ -6,6 +6,7 @@ A variant's file has an `ENTRY` whose attributes are
     causal   whether there is a causal form: True, False, or "only"
     cross    whether queries and keys may differ in number and origin
     signed   whether the effective weights may be negative, and rows need not sum to 1
+    implied  (only where True) the weights are a matrix that the variant never makes, not even in part
 
 and the functions of `Variant`. ``weights`` is the plain form, the specification: a dense matrix for small lengths,
 defined so that ``weights @ value`` is the output. ``attend`` is the fast form, which never builds that matrix; the

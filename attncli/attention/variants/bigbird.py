@@ -31,8 +31,8 @@ ENTRY = Entry(
     summary="window, global and random blocks: O(n·d) time and memory for a fixed block",
     reference="Zaheer et al. 2020, §2, arXiv 2007.14062",
     parameters=(
-        Parameter("block", 64, "positions in a block", minimum=1),
-        Parameter("random_blocks", 3, "key blocks drawn for each query block and head", minimum=0),
+        Parameter("block", 64, "positions in a block", minimum=1, example=1),
+        Parameter("random_blocks", 3, "key blocks drawn for each query block and head", minimum=0, example=1),
         Parameter("global_blocks", 1, "blocks at each end that see all and that all see", minimum=0),
         Parameter("window_blocks", 1, "neighbouring blocks seen on each side", minimum=0),
         Parameter("seed", 0, "of the random blocks", minimum=0),

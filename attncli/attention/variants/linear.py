@@ -28,7 +28,7 @@ ENTRY = Entry(
         Parameter("chunk", 64, "query positions computed at once", minimum=1),
         Parameter("eps", 1e-6, "added to the denominator", minimum=0.0),
     ),
-    attributes={"exact": False, "causal": True, "cross": True, "signed": False},
+    attributes={"exact": False, "causal": True, "cross": True, "signed": False, "implied": True},
 )
 
 Source = tuple[Tensor, Tensor, Tensor | None]  # key, value, key mask

@@ -39,7 +39,7 @@ ENTRY = Entry(
         Parameter("rotate", True, "turn query and key by their position"),
         Parameter("normalize", False, "divide each row by max(|its sum|, √(sum of its decays))"),
     ),
-    attributes={"exact": False, "causal": "only", "cross": False, "signed": True},
+    attributes={"exact": False, "causal": "only", "cross": False, "signed": True, "implied": True},
 )
 
 

@@ -36,7 +36,11 @@ ENTRY = Entry(
     reference="Beltagy et al. 2020, §3.1, arXiv 2004.05150; Jiang et al. 2023, §2, arXiv 2310.06825",
     parameters=(
         Parameter(
-            "window", 256, "keys a row sees to its left, itself included; to its right likewise", minimum=1
+            "window",
+            256,
+            "keys a row sees to its left, itself included; to its right likewise",
+            minimum=1,
+            example=3,
         ),
         Parameter("dilation", 1, "distance from key to key within the window, in positions", minimum=1),
         Parameter("global_tokens", 0, "leading positions that see all and that all see", minimum=0),

@@ -32,8 +32,14 @@ ENTRY = Entry(
     summary="own block and the summary positions of earlier ones: O(n·√n·d) with a stride of about √n",
     reference="Child et al. 2019, §4.2, arXiv 1904.10509",
     parameters=(
-        Parameter("stride", 128, "positions in a block", minimum=1),
-        Parameter("summary", 8, "positions of a block that later blocks see, at most the stride", minimum=1),
+        Parameter("stride", 128, "positions in a block", minimum=1, example=4),
+        Parameter(
+            "summary",
+            8,
+            "positions of a block that later blocks see, at most the stride",
+            minimum=1,
+            example=1,
+        ),
         Parameter("per_head", False, "each head reads another run of summary positions"),
     ),
     attributes={"exact": False, "causal": "only", "cross": False, "signed": False},

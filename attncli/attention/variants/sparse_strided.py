@@ -31,7 +31,9 @@ ENTRY = Entry(
     name="sparse-strided",
     summary="a window, and every stride-th position before it: O(n·√n·d) with a stride of about √n",
     reference="Child et al. 2019, §4.2, arXiv 1904.10509",
-    parameters=(Parameter("stride", 128, "positions in the window, and from column to column", minimum=1),),
+    parameters=(
+        Parameter("stride", 128, "positions in the window, and from column to column", minimum=1, example=3),
+    ),
     attributes={"exact": False, "causal": "only", "cross": False, "signed": False},
 )
 
