@@ -91,7 +91,7 @@ def attend(
 def _picked(
     tensor: Float[Tensor, "batch kv_heads key dim"],
     block: int,
-    reads: Sequence[Int[Tensor, "heads blocks_read"]],
+    reads: Sequence[Int[Tensor, "heads _"]],
 ) -> Iterator[Float[Tensor, "batch_heads keys dim"]]:
     """Put side by side the blocks that each head reads, query block by query block.
 
@@ -115,7 +115,7 @@ def _hidden(
     key: Float[Tensor, "batch kv_heads key dim"],
     key_mask: Bool[Tensor, "batch key"] | None,
     block: int,
-    reads: Sequence[Int[Tensor, "heads blocks_read"]],
+    reads: Sequence[Int[Tensor, "heads _"]],
 ) -> Iterator[Float[Tensor, "batch_heads keys 1"] | None]:
     """Give the bias that hides padding, and what fills up a short block; None where there is neither."""
     batch, kv_heads, length, _ = key.shape
