@@ -83,8 +83,9 @@ def number_texts(numbers: NDArray[np.float32]) -> list[str]:
 def _shortest(numbers: NDArray[np.float32]) -> Decimals:
     """Find the shortest decimals by trying 6, 7, 8 and 9 digits on all numbers.
 
-    What float64 cannot decide is left out: numbers out of range, a product or a candidate right between two
-    others, and powers of two with many digits (their neighbours are nearer below than above).
+    What float64 cannot decide is left out: numbers out of range, and a product or a candidate right between two
+    others. A power of two, whose neighbour is nearer below than above, could have a shorter decimal farther off
+    than the nearest; none in the range has.
     """
     import numpy as np
 
@@ -102,7 +103,7 @@ def _shortest(numbers: NDArray[np.float32]) -> Decimals:
         unsure = (np.abs(np.abs(product - whole) - 0.5) < 1e-6) | _between(candidate) | (whole >= 10**digits)
         fits = (candidate.astype(np.float32) == size) & ~unsure
         found.append(Decimals(left[fits], whole[fits].astype(np.int64), places[fits], exponent[fits]))
-        rest = ~fits & ~unsure & (np.frexp(size)[0] != 0.5)
+        rest = ~fits & ~unsure
         left, size, exponent = left[rest], size[rest], exponent[rest]
     return _together(found)
 

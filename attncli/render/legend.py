@@ -16,19 +16,14 @@ def legend(pen: Pen, marks: set[str]) -> list[Line]:
         marks: Of ``forbidden``, ``undefined``, ``maximum`` (the largest of a row is bold), ``numbers``,
             ``blank`` (forbidden pairs are left blank, not marked).
     """
-    lines = [] if pen.unit == "mask" or ("numbers" in marks and not pen.paints) else [_bar(pen)]
-    keys = _keys(pen, marks)
-    return lines + _fold(keys, pen.options.width or 80)
-
-
-def _bar(pen: Pen) -> Line:
-    if pen.paints:
-        bar = _color_bar(pen)
-    else:
-        bar = _shade_bar(pen)
-    room = (pen.options.width or 80) - sum(cells(text) for text, _ in bar)
+    if pen.unit == "mask" or ("numbers" in marks and not pen.paints):
+        return _fold(_keys(pen, marks), pen.options.width or 80)
+    bar = _color_bar(pen) if pen.paints else _shade_bar(pen)
     form = f"  {pen.scale.form}"
-    return bar if room < len(form) else [*bar, (form, "")]
+    keys, width = _keys(pen, marks), pen.options.width or 80
+    if sum(cells(text) for text, _ in [*bar, (form, "")]) <= width:
+        return [[*bar, (form, "")], *_fold(keys, width)]
+    return [bar, *_fold([[(pen.scale.form, "")], *keys], width)]
 
 
 def _color_bar(pen: Pen) -> Line:
@@ -57,7 +52,8 @@ def _shade_bar(pen: Pen) -> Line:
         bar = f"{pen.scale.name}  {' '.join(parts)} {high}"
         if cells(bar) <= (pen.options.width or 80):
             return [(bar, "")]
-    return [(f"{low} {pen.shades} {high}", "")]
+    bar = f"{low} {pen.shades} {high}"
+    return [(bar if cells(bar) <= (pen.options.width or 80) else pen.shades, "")]
 
 
 def _shade(pen: Pen, step: int, every: int) -> str:

@@ -117,7 +117,7 @@ class Page:
         axes.minorticks_off()
         axes.tick_params(labelsize=SMALL, length=2, colors=QUIET)
         axes.set_ylabel(
-            f"{scale.name}, {scale.form}" if scale.signed else f"{scale.name} ({scale.form})",
+            f"{scale.name}\n{scale.form}" if scale.signed else f"{scale.name} ({scale.form})",
             size=SMALL - 1,
             color=QUIET,
             parse_math=False,

@@ -11,7 +11,7 @@ from attncli.render.fonts import picture_label
 from attncli.render.grids import count_text, fact_texts, token_labels
 from attncli.render.layout import Place, arrange
 from attncli.render.page import INK, POINT, QUIET, SMALL, Page, break_lines, text_width
-from attncli.render.plot import Axis, add_scale, paint_matrix, set_ticks, token_axis
+from attncli.render.plot import Axis, add_scale, paint_matrix, scale_width, set_ticks, token_axis
 from attncli.render.scales import scale_of
 from attncli.view import MatrixGrid
 
@@ -37,14 +37,17 @@ def draw_panels(grid: MatrixGrid, options: Options) -> Figure:
     queries, keys = len(grid.query_tokens), len(grid.key_tokens)
     width = _side(keys, across)
     height = max(0.3, min(_LARGEST * 1.5, width * queries / max(keys, 1)))
+    scale = scale_of(grid)
     captions = [_caption(grid, place.index, width) for place in places]
-    head = _TITLE + _FACT_LINE * max(map(len, captions))
+    most = max(map(len, captions))
+    captions = [[*caption, *[""] * (most - len(caption))] for caption in captions]
+    head = _TITLE + _FACT_LINE * most
     y_axis = _axis(grid, options, "query", height)
     x_axis = _axis(grid, options, "key", width)
     page = Page(
         left=y_axis.longest() + 0.3,
         width=across * (width + _GAP) - _GAP,
-        right=1.0,
+        right=scale_width(grid.unit, scale),
         below=x_axis.longest() + 0.16,
         height=down * (height + head + _GAP) - _GAP,
         title=[picture_label(grid.header.title)] if grid.header.title else [],
@@ -52,7 +55,7 @@ def draw_panels(grid: MatrixGrid, options: Options) -> Figure:
         notes=note_texts(grid),
     )
     figure = page.figure()
-    lowest, scale = _lowest(places), scale_of(grid)
+    lowest = _lowest(places)
     for place, caption in zip(places, captions, strict=True):
         top = place.row * (height + head + _GAP) + head
         axes = page.axes(figure, place.column * (width + _GAP), top, width, height)
@@ -98,6 +101,8 @@ def _name(axes: Axes, name: str, caption: Sequence[str], width: float) -> None:
         picture_label(name) if name else "", size=size, color=INK, pad=above, loc="left", parse_math=False
     )
     for number, line in enumerate(reversed(caption)):
+        if not line:
+            continue
         axes.annotate(
             line,
             (0, 1),

@@ -72,7 +72,7 @@ def draw_one(grid: MatrixGrid, options: Options) -> Figure:
     facts = fact_texts(grid.facts[0]) if grid.facts else []
     about = " · ".join([*_untold_names(grid), *facts])
     scale = scale_of(grid)
-    page = Page(left, width, 1.0, below, height, title, about, note_texts(grid))
+    page = Page(left, width, scale_width(grid.unit, scale), below, height, title, about, note_texts(grid))
     figure = page.figure()
     axes = page.axes(figure)
     paint_matrix(axes, matrix, grid.unit, scale, options)
@@ -90,6 +90,12 @@ def add_scale(page: Page, figure: Figure, unit: str, scale: Scale, options: Opti
         page.mask_key(figure)
     else:
         page.color_bar(figure, options, scale)
+
+
+def scale_width(unit: str, scale: Scale) -> float:
+    """Give the inches at the right of the drawing that `add_scale` needs."""
+    ticks = [] if unit == "mask" else scale.tick_texts()
+    return max(1.0, 0.75 + max((text_width(text, SMALL) for text in ticks), default=0))
 
 
 def _untold_names(grid: MatrixGrid) -> list[str]:
@@ -150,7 +156,7 @@ def _write_numbers(axes: Axes, matrix: Matrix, scale: Scale, options: Options, c
         for row, column in np.argwhere(counted).tolist()
     }
     widest = max((text_width(text, _NUMBER_SIZE) for text in texts.values()), default=0)
-    size = _NUMBER_SIZE * min(1, 0.94 * cell / widest) if widest else _NUMBER_SIZE
+    size = _NUMBER_SIZE * min(1, 0.8 * cell / widest) if widest else _NUMBER_SIZE
     bold = largest_of_rows(matrix)
     shades = colormap(options, scale)(norm(scale)(matrix.values), bytes=True)
     for (row, column), text in texts.items():

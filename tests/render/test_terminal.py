@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from render_samples import ANIMAL, HOSTILE, grid, header, mask, table, tokens
+from render_samples import ANIMAL, HOSTILE, grid, header, mask, signed, table, tokens, variants
 
 from attncli.errors import UsageError
 from attncli.labels import cells
@@ -34,6 +34,8 @@ MODES = ("none", "16", "256", "truecolor")
 LONG = [f"word{index}" for index in range(150)]
 VIEWS = {
     "one": grid(),
+    "signed": signed(),
+    "variants": variants(unit="signed"),
     "causal": grid(causal=True),
     "cross": grid(keys=["les", "·animaux", "ent"]),
     "long": grid(LONG, causal=True),
