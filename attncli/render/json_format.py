@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from attncli.record import Token
 from attncli.registry import Entry
 from attncli.render import Options
-from attncli.render.grids import float_texts, strongest_keys
+from attncli.render.decimals import row_texts
+from attncli.render.grids import strongest_keys
 from attncli.view import SCHEMA, Header, Matrix, MatrixGrid, Table, View
 
 if TYPE_CHECKING:
@@ -93,7 +94,8 @@ def _token(token: Token) -> dict[str, Any]:
 
 def _attention(grid: MatrixGrid, index: int, weights: bool) -> dict[str, Any]:
     matrix = grid.matrices[index]
-    entry: dict[str, Any] = {"kind": matrix.kind, "layer": matrix.layer, "head": matrix.head}
+    entry: dict[str, Any] = {} if matrix.label is None else {"name": matrix.label}
+    entry |= {"kind": matrix.kind, "layer": matrix.layer, "head": matrix.head}
     if matrix.kv_head is not None:
         entry["kv_head"] = matrix.kv_head
     entry["shape"] = list(matrix.values.shape)
@@ -145,17 +147,15 @@ def _text(value: Any) -> str:
 
 def _array_text(array: np.ndarray[Any, Any]) -> str:
     if array.ndim == 0:
-        return next(_row_texts(array.reshape(1, 1)))[0]
+        return json.dumps(plain(array[()]))
     return "[" + ", ".join("[" + ", ".join(row) + "]" for row in _row_texts(array)) + "]"
 
 
 def _row_texts(array: np.ndarray[Any, Any]) -> Iterator[list[str]]:
     import numpy as np
 
-    for row in array:
-        if array.dtype.kind != "f":
-            yield [str(value) for value in row.tolist()]
-        elif np.isfinite(row).all():
-            yield float_texts(row)
-        else:
-            yield ["null" if not math.isfinite(float(text)) else text for text in float_texts(row)]
+    if array.dtype.kind != "f":
+        yield from ([str(value) for value in row.tolist()] for row in array)
+        return
+    for texts, finite in zip(row_texts(array), np.isfinite(array).all(axis=1).tolist(), strict=True):
+        yield texts if finite else ["null" if text[-1] in "fn" else text for text in texts]

@@ -9,7 +9,8 @@ import re
 
 from attncli.registry import Entry
 from attncli.render import Options
-from attncli.render.grids import fact_texts, site_name, strongest_keys, token_labels, words
+from attncli.render.grids import fact_texts, site_names, strongest_keys, token_labels, words
+from attncli.render.scales import Scale, scale_of
 from attncli.render.table import value_text
 from attncli.view import Header, Matrix, MatrixGrid, Table, View
 
@@ -83,10 +84,10 @@ def _numbers_only(values: list[object]) -> bool:
 
 def _grid_blocks(grid: MatrixGrid, options: Options) -> list[str]:
     blocks = []
-    for index, matrix in enumerate(grid.matrices):
+    for index, (matrix, site) in enumerate(zip(grid.matrices, site_names(grid.matrices), strict=True)):
         facts = fact_texts(grid.facts[index]) if grid.facts else []
         what = "rows attend to columns" if grid.top is None else f"strongest {grid.top} keys of each row"
-        name = " · ".join(filter(None, [site_name(matrix), what, *facts]))
+        name = " · ".join(filter(None, [site, what, *facts]))
         blocks += [prose(words(name, options)), _matrix_table(grid, matrix, options)]
     return blocks
 
@@ -94,32 +95,38 @@ def _grid_blocks(grid: MatrixGrid, options: Options) -> list[str]:
 def _matrix_table(grid: MatrixGrid, matrix: Matrix, options: Options) -> str:
     queries = [code(label) for label in token_labels(grid.query_tokens, options)]
     keys = [code(label) for label in token_labels(grid.key_tokens, options)]
+    scale = scale_of(grid)
     if grid.top is not None:
         found = zip(queries, strongest_keys(matrix, grid.top), strict=True)
         rows = [
             [
                 query,
                 ", ".join(
-                    _pair(keys, *pair, grid.unit) for pair in zip(row.columns, row.values, strict=True)
+                    _pair(keys, *pair, None if grid.unit == "mask" else scale)
+                    for pair in zip(row.columns, row.values, strict=True)
                 ),
             ]
             for query, row in found
         ]
         return _pipe_table(["query", "keys"], rows, [False, False])
-    rows = [[query, *_numbers(grid, matrix, row)] for row, query in enumerate(queries)]
+    rows = [[query, *_numbers(grid, matrix, scale, row)] for row, query in enumerate(queries)]
     return _pipe_table(["query", *keys], rows, [False] + [True] * len(keys))
 
 
-def _pair(keys: list[str], column: int, value: float, unit: str) -> str:
-    return keys[column] if unit == "mask" else f"{keys[column]} {value:.2f}"
+def _pair(keys: list[str], column: int, value: float, scale: Scale | None) -> str:
+    return keys[column] if scale is None else f"{keys[column]} {_number(value, scale)}"
 
 
-def _numbers(grid: MatrixGrid, matrix: Matrix, row: int) -> list[str]:
+def _number(value: float, scale: Scale) -> str:
+    return scale.text(value) if scale.signed else f"{value:.2f}"
+
+
+def _numbers(grid: MatrixGrid, matrix: Matrix, scale: Scale, row: int) -> list[str]:
     values = matrix.values[row].tolist()
     if grid.unit == "mask":
         return ["1" if value > 0 else "" for value in values]
     allowed = [True] * len(values) if matrix.allowed is None else matrix.allowed[row].tolist()
-    return [f"{value:.2f}" if may else "" for value, may in zip(values, allowed, strict=True)]
+    return [_number(value, scale) if may else "" for value, may in zip(values, allowed, strict=True)]
 
 
 def _pipe_table(names: list[str], rows: list[list[str]], right: list[bool]) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from attncli.labels import safe_label
@@ -107,6 +109,45 @@ def mask(size: int = 9, window: int = 4, texts: list[str] | None = None) -> Matr
     one = Matrix(allowed.astype(np.float32), allowed)
     title = header(f"sliding_window · window {window}", "mask")
     return MatrixGrid(title, (one,), names, names, unit="mask", facts=facts)
+
+
+def signed(size: int = 13, scale: float = 1.0, texts: list[str] | None = None) -> MatrixGrid:
+    """Effective weights of retention: products of queries and keys, fading with distance."""
+    generator = np.random.default_rng(5)
+    query, key = generator.normal(0, 1, (2, size, 8))
+    distance = np.arange(size)[:, None] - np.arange(size)[None, :]
+    allowed = distance >= 0
+    values = np.where(allowed, query @ key.T / 8**0.5 * 0.9 ** np.maximum(distance, 0) * scale, 0)
+    names = tokens(texts or ANIMAL[:size])
+    one = Matrix(values.astype(np.float32), allowed)
+    return MatrixGrid(header("retention · effective weights"), (one,), names, names, unit="signed")
+
+
+VARIANTS = ("full", "sliding-window", "sparse", "linear", "dsa")
+
+
+def variants(size: int = 13, unit: str = "weight") -> MatrixGrid:
+    """Five variants of attention over the same tokens, with what each loses."""
+    names = tokens([*ANIMAL, *map(str, range(size))][:size])
+    allowed = np.tri(size, dtype=bool)
+    matrices = tuple(
+        Matrix(weights(size, size, seed, PATTERNS[seed], causal=True), allowed, label=label)
+        for seed, label in enumerate(VARIANTS)
+    )
+    if unit == "signed":
+        matrices = (*matrices[:4], replace(signed(size).matrices[0], label="retention"))
+    facts = tuple(
+        {"relative_error": 0.12 * place, "kl_bits": None if place == 4 else 0.3 * place, "max_abs_error": 0.1}
+        for place in range(5)
+    )
+    return MatrixGrid(
+        header("five variants", "compare"),
+        matrices,
+        names,
+        names,
+        unit=unit,
+        facts=facts,  # type: ignore[arg-type]
+    )
 
 
 def table(texts: tuple[str, ...] = ("the", "交通")) -> Table:

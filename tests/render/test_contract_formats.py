@@ -1,14 +1,20 @@
 from __future__ import annotations
 
 import pytest
-from render_samples import grid, mask, table
+from render_samples import grid, mask, signed, table, variants
 
 from attncli import registry
 from attncli.render import Options
 from attncli.view import MatrixGrid, Table
 
 VIEWS = {
-    "MatrixGrid": [grid(["a", "b"], 2, 3, causal=True), grid(["a", "b", "c"], top=2), mask(4, 2)],
+    "MatrixGrid": [
+        signed(3),
+        variants(3),
+        grid(["a", "b"], 2, 3, causal=True),
+        grid(["a", "b", "c"], top=2),
+        mask(4, 2),
+    ],
     "Table": [table(("a", "b"))],
 }
 FORMATS = registry.entries("formats")
