@@ -1,4 +1,4 @@
-"""Position encodings: without one, attention does not know the order of its input."""
+"""Sinusoidal positions: a vector for each position, added to the embedding."""
 
 from __future__ import annotations
 

@@ -1,0 +1,32 @@
+"""Position encodings: without one, attention does not know the order of its input.
+
+`sinusoidal_positions` are added to the embeddings, `apply_rotary` turns queries and keys, `alibi_bias` is added to
+the scores. The frequencies that rotate are plain tensors, made by the functions of `frequencies`.
+"""
+
+from attncli.attention.positions.alibi import alibi_bias, alibi_slopes
+from attncli.attention.positions.frequencies import (
+    dynamic_frequencies,
+    linear_frequencies,
+    llama3_frequencies,
+    retention_frequencies,
+    rotary_frequencies,
+    yarn_attention_factor,
+    yarn_frequencies,
+)
+from attncli.attention.positions.rotary import apply_rotary
+from attncli.attention.positions.sinusoidal import sinusoidal_positions
+
+__all__ = [
+    "alibi_bias",
+    "alibi_slopes",
+    "apply_rotary",
+    "dynamic_frequencies",
+    "linear_frequencies",
+    "llama3_frequencies",
+    "retention_frequencies",
+    "rotary_frequencies",
+    "sinusoidal_positions",
+    "yarn_attention_factor",
+    "yarn_frequencies",
+]

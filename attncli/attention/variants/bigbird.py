@@ -1,0 +1,228 @@
+"""BigBird: blocks of positions attend to neighbouring blocks, to global blocks at both ends, and to random blocks.
+
+Positions are cut into blocks of ``block``. A query block attends to the ``global_blocks`` first and last key blocks, to
+itself and ``window_blocks`` neighbours on each side, and to ``random_blocks`` of the others, drawn for each head; the
+global query blocks attend to everything. A key counts once, by however many ways it is reached, and random blocks are
+drawn from those not reached otherwise. (Other implementations let them coincide and then count a key twice.)
+
+Global blocks that are part of the text are the paper's internal construction (ITC). There is no causal form: global
+blocks read the whole text and every block reads them.
+
+Reference:
+    Zaheer et al. 2020, Big Bird: Transformers for Longer Sequences, §2, arXiv 2007.14062.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from attncli.attention.block_layout import BlockLayout
+from attncli.attention.flash import flash_attention
+from attncli.attention.inputs import check_lengths, check_self_attention, precise, without_padding
+from attncli.attention.patterns import pattern_weights
+from attncli.attention.tiles import attend_tile, closed, extent, tile_numbers
+from attncli.registry import Entry, Parameter
+
+ENTRY = Entry(
+    name="bigbird",
+    summary="window, global and random blocks: O(n·d) time and memory for a fixed block",
+    reference="Zaheer et al. 2020, §2, arXiv 2007.14062",
+    parameters=(
+        Parameter("block", 64, "positions in a block", minimum=1),
+        Parameter("random_blocks", 3, "key blocks drawn for each query block and head", minimum=0),
+        Parameter("global_blocks", 1, "blocks at each end that see all and that all see", minimum=0),
+        Parameter("window_blocks", 1, "neighbouring blocks seen on each side", minimum=0),
+        Parameter("seed", 0, "of the random blocks", minimum=0),
+    ),
+    attributes={"exact": False, "causal": False, "cross": False, "signed": False},
+)
+
+
+def attend(
+    query: Float[Tensor, "batch heads query head_dim"],
+    key: Float[Tensor, "batch kv_heads key head_dim"],
+    value: Float[Tensor, "batch kv_heads key value_dim"],
+    *,
+    causal: bool = False,
+    key_mask: Bool[Tensor, "batch key"] | None = None,
+    block: int = 64,
+    random_blocks: int = 3,
+    global_blocks: int = 1,
+    window_blocks: int = 1,
+    seed: int = 0,
+) -> Float[Tensor, "batch heads query value_dim"]:
+    """Attend block by block: stretches that all heads share, then each head's random blocks. See `Variant.attend`."""
+    check_lengths(query, key, value, key_mask)
+    _check(query.shape[2], key.shape[2], causal)
+    layout = BlockLayout(key.shape[2], block, random_blocks, global_blocks, window_blocks, seed)
+    queries = precise(query)
+    keys, values = without_padding(precise(key), key_mask), without_padding(precise(value), key_mask)
+    key_blocks, value_blocks = _in_blocks(keys, block), _in_blocks(values, block)
+    hidden = _hidden_blocks(key, key_mask, block)
+    pattern = layout.pattern(query.shape[1])
+    open_bias = keys.new_zeros(1)
+    outputs = []
+    for index in range(layout.blocks):
+        rows = layout.rows(index)
+        if layout.is_global(index):
+            output, _ = flash_attention(queries[:, :, rows], keys, values, key_mask=key_mask)
+        else:
+            read = layout.read(pattern, index).to(query.device)
+            bias = open_bias if hidden is None else _picked(hidden, read).mT
+            output = attend_tile(
+                queries[:, :, rows].flatten(0, 1),
+                _picked(key_blocks, read),
+                _picked(value_blocks, read),
+                bias if key_mask is None else open_bias,
+                None if key_mask is None else bias,
+            ).view(*query.shape[:2], -1, value.shape[-1])
+        outputs.append(output)
+    return torch.cat(outputs, dim=2).to(query.dtype)
+
+
+def _in_blocks(
+    tensor: Float[Tensor, "batch kv_heads key dim"], block: int
+) -> Float[Tensor, "batch kv_heads blocks block dim"]:
+    """Cut into blocks; a short last block is filled up with zeros."""
+    short = -tensor.shape[2] % block
+    filled = F.pad(tensor, (0, 0, 0, short)) if short else tensor
+    return filled.reshape(*tensor.shape[:2], -1, block, tensor.shape[3])
+
+
+def _hidden_blocks(
+    key: Float[Tensor, "batch kv_heads key dim"], key_mask: Bool[Tensor, "batch key"] | None, block: int
+) -> Float[Tensor, "batch kv_heads blocks block 1"] | None:
+    """Give the bias that hides padding, and what fills up a short block; None where there is neither."""
+    short = -key.shape[2] % block
+    if key_mask is None and not short:
+        return None
+    real = key.new_ones(key.shape[0], key.shape[2], dtype=torch.bool) if key_mask is None else key_mask
+    bias = closed(F.pad(real, (0, short)), precise(key).dtype)
+    return _in_blocks(bias[:, None, :, None].expand(-1, key.shape[1], -1, -1), block)
+
+
+def _picked(
+    blocks: Float[Tensor, "batch kv_heads blocks block dim"], read: Int[Tensor, "heads blocks_read"]
+) -> Float[Tensor, "batch_heads keys dim"]:
+    """Put the blocks that each head reads side by side.
+
+    As one selection of long rows, which is a plain copy; an index of positions would take three times as long.
+    """
+    batch, kv_heads, count, block, dim = blocks.shape
+    heads = len(read)
+    kv_head = torch.arange(heads, device=read.device) // (heads // kv_heads)
+    first = torch.arange(batch, device=read.device)[:, None, None] * kv_heads + kv_head[:, None]
+    rows = (first * count + read).flatten()
+    return blocks.reshape(-1, block * dim).index_select(0, rows).view(batch * heads, -1, dim)
+
+
+def weights(
+    query: Float[Tensor, "batch heads query head_dim"],
+    key: Float[Tensor, "batch kv_heads key head_dim"],
+    *,
+    causal: bool = False,
+    key_mask: Bool[Tensor, "batch key"] | None = None,
+    block: int = 64,
+    random_blocks: int = 3,
+    global_blocks: int = 1,
+    window_blocks: int = 1,
+    seed: int = 0,
+) -> Float[Tensor, "batch heads query key"]:
+    """Give the softmax over the pattern's keys. See `Variant.weights`."""
+    _check(query.shape[2], key.shape[2], causal)
+    layout = BlockLayout(key.shape[2], block, random_blocks, global_blocks, window_blocks, seed)
+    return pattern_weights(query, key, layout.positions(layout.pattern(query.shape[1])), key_mask)
+
+
+def mask(
+    query_len: int,
+    key_len: int,
+    *,
+    causal: bool = False,
+    block: int = 64,
+    random_blocks: int = 3,
+    global_blocks: int = 1,
+    window_blocks: int = 1,
+    seed: int = 0,
+) -> Bool[Tensor, "query key"]:
+    """Allow the blocks that head 0 reads.
+
+    Raises:
+        ValueError: Causal, or queries and keys differ in number.
+
+    >>> mask(5, 5, block=1, random_blocks=0).int()
+    tensor([[1, 1, 1, 1, 1],
+            [1, 1, 1, 0, 1],
+            [1, 1, 1, 1, 1],
+            [1, 0, 1, 1, 1],
+            [1, 1, 1, 1, 1]], dtype=torch.int32)
+    """
+    _check(query_len, key_len, causal)
+    layout = BlockLayout(key_len, block, random_blocks, global_blocks, window_blocks, seed)
+    return layout.positions(layout.pattern(1))[0]
+
+
+def flops(
+    *,
+    batch: int,
+    heads: int,
+    query_len: int,
+    key_len: int,
+    head_dim: int,
+    value_dim: int,
+    causal: bool,
+    block: int = 64,
+    random_blocks: int = 3,
+    global_blocks: int = 1,
+    window_blocks: int = 1,
+    seed: int = 0,
+) -> int:
+    """Count both products: all pairs of global rows, and ``block·(2·global + 2·window + 1 + random)`` of others."""
+    layout = BlockLayout(key_len, block, random_blocks, global_blocks, window_blocks, seed)
+    pairs = sum(extent(layout.rows(index)) * layout.width(index) for index in range(layout.blocks))
+    return 2 * batch * heads * pairs * (head_dim + value_dim)
+
+
+def extra_bytes(
+    *,
+    batch: int,
+    heads: int,
+    query_len: int,
+    key_len: int,
+    head_dim: int,
+    value_dim: int,
+    causal: bool,
+    block: int = 64,
+    random_blocks: int = 3,
+    global_blocks: int = 1,
+    window_blocks: int = 1,
+    seed: int = 0,
+) -> int:
+    """Predict the output in pieces and put together, keys filled up to whole blocks, and the largest tile."""
+    layout = BlockLayout(key_len, block, random_blocks, global_blocks, window_blocks, seed)
+    tiles = (
+        tile_numbers(
+            extent(layout.rows(index)),
+            min(layout.width(index), 256) if layout.is_global(index) else layout.width(index),
+            head_dim,
+            value_dim,
+            copied=not layout.is_global(index),
+        )
+        for index in range(layout.blocks)
+    )
+    filled = layout.blocks * block * (head_dim + value_dim) if key_len % block else 0
+    patterns = layout.blocks * layout.blocks
+    return (
+        4 * batch * heads * (2 * query_len * value_dim + filled + max(tiles))
+        + heads * patterns
+        + 24 * patterns
+    )
+
+
+def _check(query_len: int, key_len: int, causal: bool) -> None:
+    check_self_attention("bigbird", query_len, key_len)
+    if causal:
+        raise ValueError("bigbird has no causal form: its global blocks read the whole text")

@@ -1,0 +1,99 @@
+"""FlashAttention: full attention, exactly, in tiles that never make the weight matrix.
+
+Same products and same result as full attention; what is saved is memory, and the time that moving it takes. How it
+goes is told in `attncli.attention.flash`.
+
+Reference:
+    Dao et al. 2022, FlashAttention, arXiv 2205.14135; Dao 2023, FlashAttention-2, arXiv 2307.08691.
+"""
+
+from __future__ import annotations
+
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from attncli.attention.flash import computed_pairs, flash_attention
+from attncli.attention.variants import full
+from attncli.registry import Entry, Parameter
+
+ENTRY = Entry(
+    name="flash",
+    summary="full attention in tiles with an online softmax: exact, O(n²·d) time, O(n·d) memory",
+    reference="Dao et al. 2022, arXiv 2205.14135; Dao 2023, arXiv 2307.08691",
+    parameters=(
+        Parameter("block_q", 128, "queries in a tile", minimum=1),
+        Parameter("block_k", 256, "keys in a tile", minimum=1),
+    ),
+    attributes={"exact": True, "causal": True, "cross": True, "signed": False},
+)
+
+
+def attend(
+    query: Float[Tensor, "batch heads query head_dim"],
+    key: Float[Tensor, "batch kv_heads key head_dim"],
+    value: Float[Tensor, "batch kv_heads key value_dim"],
+    *,
+    causal: bool = False,
+    key_mask: Bool[Tensor, "batch key"] | None = None,
+    block_q: int = 128,
+    block_k: int = 256,
+) -> Float[Tensor, "batch heads query value_dim"]:
+    """Give the output of full attention in O(n) memory, for gradients too. See `Variant.attend`."""
+    return flash_attention(
+        query, key, value, causal=causal, key_mask=key_mask, block_q=block_q, block_k=block_k
+    )[0]
+
+
+def weights(
+    query: Float[Tensor, "batch heads query head_dim"],
+    key: Float[Tensor, "batch kv_heads key head_dim"],
+    *,
+    causal: bool = False,
+    key_mask: Bool[Tensor, "batch key"] | None = None,
+    block_q: int = 128,
+    block_k: int = 256,
+) -> Float[Tensor, "batch heads query key"]:
+    """Give the weights of full attention: tiling changes nothing. See `Variant.weights`."""
+    return full.weights(query, key, causal=causal, key_mask=key_mask)
+
+
+def mask(
+    query_len: int, key_len: int, *, causal: bool = False, block_q: int = 128, block_k: int = 256
+) -> Bool[Tensor, "query key"]:
+    """Allow everything, or everything that is not in the future."""
+    return full.mask(query_len, key_len, causal=causal)
+
+
+def flops(
+    *,
+    batch: int,
+    heads: int,
+    query_len: int,
+    key_len: int,
+    head_dim: int,
+    value_dim: int,
+    causal: bool,
+    block_q: int = 128,
+    block_k: int = 256,
+) -> int:
+    """Count both products over the tiles: all pairs, or little more than half of them where causal."""
+    pairs = computed_pairs(query_len, key_len, causal, block_q, block_k)
+    return 2 * batch * heads * pairs * (head_dim + value_dim)
+
+
+def extra_bytes(
+    *,
+    batch: int,
+    heads: int,
+    query_len: int,
+    key_len: int,
+    head_dim: int,
+    value_dim: int,
+    causal: bool,
+    block_q: int = 128,
+    block_k: int = 256,
+) -> int:
+    """Predict the output, the log-sum-exp, and one tile: its scores, its bias, and its rows."""
+    rows, columns = min(block_q, query_len), min(block_k, key_len)
+    tile = heads * rows * (columns + head_dim + 2 * value_dim + 8) + 2 * rows * columns
+    return 4 * batch * (heads * query_len * (value_dim + 1) + tile)

@@ -1,0 +1,214 @@
+"""Fixed sparse attention: each position attends to its own block, and to a few summary positions of earlier blocks.
+
+With blocks of ``stride`` positions, the last ``summary`` of which sum the block up, key j ≤ i is allowed for query i
+where
+
+    ⌊j/stride⌋ = ⌊i/stride⌋    or    j mod stride ≥ stride − summary
+
+(the union of the paper's two factors, in one head). With ``per_head`` head a reads the a-th run of `summary` positions
+counted from the end of each block, as the paper prefers for several heads.
+
+Reference:
+    Child et al. 2019, Generating Long Sequences with Sparse Transformers, §4.2, arXiv 1904.10509.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from attncli.attention.core import repeat_kv
+from attncli.attention.inputs import check_lengths, check_self_attention, stack
+from attncli.attention.patterns import pattern_weights
+from attncli.attention.tiles import ROWS, attend_tile, closed, extent, tile_numbers
+from attncli.registry import Entry, Parameter
+
+ENTRY = Entry(
+    name="sparse-fixed",
+    summary="own block and the summary positions of earlier ones: O(n·√n·d) with a stride of about √n",
+    reference="Child et al. 2019, §4.2, arXiv 1904.10509",
+    parameters=(
+        Parameter("stride", 128, "positions in a block", minimum=1),
+        Parameter("summary", 8, "positions of a block that later blocks see, at most the stride", minimum=1),
+        Parameter("per_head", False, "each head reads another run of summary positions"),
+    ),
+    attributes={"exact": False, "causal": "only", "cross": False, "signed": False},
+)
+
+
+def attend(
+    query: Float[Tensor, "batch heads query head_dim"],
+    key: Float[Tensor, "batch kv_heads key head_dim"],
+    value: Float[Tensor, "batch kv_heads key value_dim"],
+    *,
+    causal: bool = True,
+    key_mask: Bool[Tensor, "batch key"] | None = None,
+    stride: int = 128,
+    summary: int = 8,
+    per_head: bool = False,
+) -> Float[Tensor, "batch heads query value_dim"]:
+    """Attend block by block: gathered summaries of the earlier blocks, then the block itself. See `Variant.attend`."""
+    check_lengths(query, key, value, key_mask)
+    _check(query.shape[2], key.shape[2], causal, stride, summary)
+    heads = query.shape[1]
+    if per_head:
+        key, value = repeat_kv(key, heads), repeat_kv(value, heads)
+    inputs = stack(query, key, value, key_mask)
+    runs = heads if per_head else 1
+    columns = summary_columns(runs, key.shape[2], stride, summary).to(query.device)
+    columns = columns.repeat(len(inputs.key) // runs, 1)
+    key_summaries, value_summaries = _gather(inputs.key, columns), _gather(inputs.value, columns)
+    padding_summaries = None if inputs.padding is None else _gather(inputs.padding.mT, columns)
+    triangle = closed(
+        torch.ones(stride, stride, dtype=torch.bool, device=query.device).tril(), inputs.key.dtype
+    )
+    outputs = []
+    for rows, block, seen in _tiles(query.shape[2], stride, summary):
+        own = triangle[rows.start - block.start : rows.stop - block.start, : extent(block)]
+        padding = None
+        if inputs.padding is not None and padding_summaries is not None:
+            padding = torch.cat((padding_summaries[:, :seen], inputs.padding.mT[:, block]), dim=1).mT
+        output = attend_tile(
+            inputs.rows(rows),
+            torch.cat((key_summaries[:, :seen], inputs.key[:, block]), dim=1),
+            torch.cat((value_summaries[:, :seen], inputs.value[:, block]), dim=1),
+            inputs.spread(F.pad(own, (seen, 0))),
+            padding,
+        )
+        outputs.append(inputs.unstack(output))
+    return torch.cat(outputs, dim=2).to(query.dtype)
+
+
+def _gather(
+    tensor: Float[Tensor, "stacks key dim"], columns: Int[Tensor, "stacks columns"]
+) -> Float[Tensor, "stacks columns dim"]:
+    """Put each stack's summary positions side by side."""
+    return tensor[torch.arange(len(tensor), device=tensor.device).unsqueeze(-1), columns]
+
+
+def weights(
+    query: Float[Tensor, "batch heads query head_dim"],
+    key: Float[Tensor, "batch kv_heads key head_dim"],
+    *,
+    causal: bool = True,
+    key_mask: Bool[Tensor, "batch key"] | None = None,
+    stride: int = 128,
+    summary: int = 8,
+    per_head: bool = False,
+) -> Float[Tensor, "batch heads query key"]:
+    """Give the softmax over the pattern's keys. See `Variant.weights`."""
+    _check(query.shape[2], key.shape[2], causal, stride, summary)
+    runs = range(query.shape[1]) if per_head else range(1)
+    pattern = torch.stack([_pattern(key.shape[2], stride, summary, run) for run in runs])
+    return pattern_weights(query, key, pattern, key_mask)
+
+
+def mask(
+    query_len: int,
+    key_len: int,
+    *,
+    causal: bool = True,
+    stride: int = 128,
+    summary: int = 8,
+    per_head: bool = False,
+) -> Bool[Tensor, "query key"]:
+    """Allow the own block and earlier summaries (those of head 0).
+
+    Raises:
+        ValueError: Not causal, queries and keys differ in number, or there are more summaries than positions.
+
+    >>> mask(5, 5, stride=2, summary=1).int()
+    tensor([[1, 0, 0, 0, 0],
+            [1, 1, 0, 0, 0],
+            [0, 1, 1, 0, 0],
+            [0, 1, 1, 1, 0],
+            [0, 1, 0, 1, 1]], dtype=torch.int32)
+    """
+    _check(query_len, key_len, causal, stride, summary)
+    return _pattern(key_len, stride, summary, 0)
+
+
+def _pattern(length: int, stride: int, summary: int, run: int) -> Bool[Tensor, "query key"]:
+    query, key = torch.arange(length).unsqueeze(-1), torch.arange(length)
+    end = stride - summary * (run % (stride // summary))
+    own = query // stride == key // stride
+    summed_up = (key % stride >= end - summary) & (key % stride < end)
+    return (own | summed_up) & (key <= query)
+
+
+def summary_columns(runs: int, length: int, stride: int, summary: int) -> Int[Tensor, "runs columns"]:
+    """Give the summary positions of the whole blocks of a sequence, for each run counted from a block's end.
+
+    >>> summary_columns(2, 9, 4, 1)
+    tensor([[3, 7],
+            [2, 6]])
+    """
+    ends = torch.arange(1, length // stride + 1) * stride
+    run = torch.arange(runs).unsqueeze(-1) % (stride // summary)
+    columns = (ends - summary * run).unsqueeze(-1) - torch.arange(summary, 0, -1)
+    return columns.flatten(1)
+
+
+def _tiles(length: int, stride: int, summary: int) -> Iterator[tuple[slice, slice, int]]:
+    """Give blocks of rows, the keys of their own block, and how many summary positions they see."""
+    for start in range(0, length, stride):
+        stop = min(start + stride, length)
+        for row in range(start, stop, ROWS):
+            rows = slice(row, min(row + ROWS, stop))
+            yield rows, slice(start, rows.stop), start // stride * summary
+
+
+def flops(
+    *,
+    batch: int,
+    heads: int,
+    query_len: int,
+    key_len: int,
+    head_dim: int,
+    value_dim: int,
+    causal: bool,
+    stride: int = 128,
+    summary: int = 8,
+    per_head: bool = False,
+) -> int:
+    """Count both products over the tiles: about ``n·(stride/2 + 32 + summary·n/(2·stride))`` pairs."""
+    pairs = sum(_pairs(*tile) for tile in _tiles(query_len, stride, summary))
+    return 2 * batch * heads * pairs * (head_dim + value_dim)
+
+
+def _pairs(rows: slice, block: slice, seen: int) -> int:
+    return extent(rows) * (seen + extent(block))
+
+
+def extra_bytes(
+    *,
+    batch: int,
+    heads: int,
+    query_len: int,
+    key_len: int,
+    head_dim: int,
+    value_dim: int,
+    causal: bool,
+    stride: int = 128,
+    summary: int = 8,
+    per_head: bool = False,
+) -> int:
+    """Predict the output in pieces and put together, the summaries, and the largest tile."""
+    summaries = query_len // stride * summary * (head_dim + value_dim)
+    tile = max(
+        tile_numbers(extent(rows), seen + extent(block), head_dim, value_dim, copied=True)
+        for rows, block, seen in _tiles(query_len, stride, summary)
+    )
+    return 4 * batch * heads * (2 * query_len * value_dim + summaries + tile)
+
+
+def _check(query_len: int, key_len: int, causal: bool, stride: int, summary: int) -> None:
+    check_self_attention("sparse-fixed", query_len, key_len)
+    if not causal:
+        raise ValueError("sparse-fixed is defined for causal attention only, got causal=False")
+    if summary > stride:
+        raise ValueError(f"summary must be at most the stride, got summary={summary} and stride={stride}")

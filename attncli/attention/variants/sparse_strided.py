@@ -1,0 +1,219 @@
+"""Strided sparse attention: each position attends to those just before it, and to every stride-th position before.
+
+Key j ≤ i is allowed for query i where
+
+    i − j < stride    or    (i − j) mod stride = 0
+
+(the union of the paper's two factors, in one head). The band is gone through as a window. For the columns the sequence
+is written as rows of ``stride`` positions and transposed: each column is then a short sequence of its own. The two
+parts share one softmax; they are disjoint, since a column leaves out the row itself.
+
+Reference:
+    Child et al. 2019, Generating Long Sequences with Sparse Transformers, §4.2, arXiv 1904.10509.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from attncli.attention.band import Band
+from attncli.attention.inputs import Stacked, check_self_attention, stack
+from attncli.attention.patterns import pattern_weights
+from attncli.attention.tiles import Partial, attend_part, closed, extent, join, tile_numbers
+from attncli.registry import Entry, Parameter
+
+ENTRY = Entry(
+    name="sparse-strided",
+    summary="a window, and every stride-th position before it: O(n·√n·d) with a stride of about √n",
+    reference="Child et al. 2019, §4.2, arXiv 1904.10509",
+    parameters=(Parameter("stride", 128, "positions in the window, and from column to column", minimum=1),),
+    attributes={"exact": False, "causal": "only", "cross": False, "signed": False},
+)
+
+COLUMN_SCORES = 1 << 18
+"""Scores of the column part that are made at once, over all heads: 1 MiB."""
+
+
+def attend(
+    query: Float[Tensor, "batch heads query head_dim"],
+    key: Float[Tensor, "batch kv_heads key head_dim"],
+    value: Float[Tensor, "batch kv_heads key value_dim"],
+    *,
+    causal: bool = True,
+    key_mask: Bool[Tensor, "batch key"] | None = None,
+    stride: int = 128,
+) -> Float[Tensor, "batch heads query value_dim"]:
+    """Attend to the columns, then to the window, and join the two. See `Variant.attend`."""
+    _check(query.shape[2], key.shape[2], causal)
+    inputs = stack(query, key, value, key_mask)
+    columns = _columns(inputs, stride)
+    band = Band(query.shape[2], key.shape[2], True, stride)
+    outputs = []
+    shape, bias = None, inputs.key
+    for tile in band.tiles():
+        if tile.shape != shape:
+            shape = tile.shape
+            bias = inputs.spread(closed(band.allowed(tile).to(query.device), inputs.key.dtype))
+        window = attend_part(
+            inputs.rows(tile.rows),
+            inputs.key[:, tile.keys],
+            inputs.value[:, tile.keys],
+            bias if inputs.padding is None else bias + inputs.padding[:, :, tile.keys],
+        )
+        joined = window if columns is None else join(window, _rows(columns, tile.rows))
+        outputs.append(inputs.unstack(joined.output()))
+    return torch.cat(outputs, dim=2).to(query.dtype)
+
+
+def _rows(columns: Partial, rows: slice) -> Partial:
+    """Cut rows out of the columns' results and stack the heads of a group, as the window's rows are."""
+    parts = (columns.numerator, columns.denominator, columns.top)
+    return Partial(*(part[:, :, rows].reshape(len(part), -1, part.shape[-1]) for part in parts))
+
+
+def _columns(inputs: Stacked, stride: int) -> Partial | None:
+    """Attend to every stride-th position strictly before each row; None where there is none.
+
+    The results are ``(stacks, group, query, …)``.
+    """
+    stacks, group, length, _ = inputs.query.shape
+    count = -(-length // stride)
+    if count == 1:
+        return None
+    query, key, value = (_transposed(x, stride) for x in (inputs.query, inputs.key, inputs.value))
+    padding = None if inputs.padding is None else _transposed(inputs.padding.mT, stride).mT
+    before = torch.ones(count, count, dtype=torch.bool, device=query.device).tril(-1)
+    bias = closed(before, query.dtype).repeat(group, 1)
+    parts = []
+    for columns in _chunks(stacks * group, count, stride):
+        part = attend_part(
+            query[:, :, columns].transpose(1, 2).flatten(2, 3).flatten(0, 1),
+            key[:, columns].flatten(0, 1),
+            value[:, columns].flatten(0, 1),
+            bias if padding is None else bias + padding[:, columns].flatten(0, 1),
+        )
+        parts.append(part)
+    shape = (stacks, -1, group, count)
+    return Partial(
+        _restored([part.numerator.view(*shape, value.shape[-1]) for part in parts], length),
+        _restored([part.denominator.view(*shape, 1) for part in parts], length),
+        _restored([part.top.view(*shape, 1) for part in parts], length),
+    )
+
+
+def _chunks(heads: int, count: int, stride: int) -> Iterator[slice]:
+    """Give the columns, as many at a time as make a tile of a good size."""
+    width = max(COLUMN_SCORES // (heads * count * count), 1)
+    for start in range(0, stride, width):
+        yield slice(start, min(start + width, stride))
+
+
+def _transposed(
+    tensor: Float[Tensor, "*batch query dim"], stride: int
+) -> Float[Tensor, "*batch stride count dim"]:
+    """Write a sequence as rows of `stride` positions, and give its columns; the last row is filled up with zeros.
+
+    No row sees what fills up, for it stands behind every position.
+    """
+    short = -tensor.shape[-2] % stride
+    filled = F.pad(tensor, (0, 0, 0, short)) if short else tensor
+    return filled.reshape(*filled.shape[:-2], -1, stride, filled.shape[-1]).transpose(-3, -2)
+
+
+def _restored(
+    columns: list[Float[Tensor, "stacks columns group count dim"]], length: int
+) -> Float[Tensor, "stacks group query dim"]:
+    """Undo `_transposed` on the columns' results."""
+    return torch.cat(columns, dim=1).permute(0, 2, 3, 1, 4).flatten(2, 3)[:, :, :length]
+
+
+def weights(
+    query: Float[Tensor, "batch heads query head_dim"],
+    key: Float[Tensor, "batch kv_heads key head_dim"],
+    *,
+    causal: bool = True,
+    key_mask: Bool[Tensor, "batch key"] | None = None,
+    stride: int = 128,
+) -> Float[Tensor, "batch heads query key"]:
+    """Give the softmax over the pattern's keys. See `Variant.weights`."""
+    return pattern_weights(
+        query, key, mask(query.shape[2], key.shape[2], causal=causal, stride=stride), key_mask
+    )
+
+
+def mask(
+    query_len: int, key_len: int, *, causal: bool = True, stride: int = 128
+) -> Bool[Tensor, "query key"]:
+    """Allow the window and the columns.
+
+    Raises:
+        ValueError: Not causal, or queries and keys differ in number.
+
+    >>> mask(5, 5, stride=2).int()
+    tensor([[1, 0, 0, 0, 0],
+            [1, 1, 0, 0, 0],
+            [1, 1, 1, 0, 0],
+            [0, 1, 1, 1, 0],
+            [1, 0, 1, 1, 1]], dtype=torch.int32)
+    """
+    _check(query_len, key_len, causal)
+    distance = torch.arange(query_len).unsqueeze(-1) - torch.arange(key_len)
+    return (distance >= 0) & ((distance < stride) | (distance % stride == 0))
+
+
+def flops(
+    *,
+    batch: int,
+    heads: int,
+    query_len: int,
+    key_len: int,
+    head_dim: int,
+    value_dim: int,
+    causal: bool,
+    stride: int = 128,
+) -> int:
+    """Count both products over the window's tiles and the columns: about ``n·(stride + 64 + n/stride)`` pairs."""
+    pairs = sum(tile.height * tile.width for tile in Band(query_len, key_len, True, stride).tiles())
+    count = -(-query_len // stride)
+    pairs += stride * count * count if count > 1 else 0
+    return 2 * batch * heads * pairs * (head_dim + value_dim)
+
+
+def extra_bytes(
+    *,
+    batch: int,
+    heads: int,
+    query_len: int,
+    key_len: int,
+    head_dim: int,
+    value_dim: int,
+    causal: bool,
+    stride: int = 128,
+) -> int:
+    """Predict the larger of the two steps: the columns' results put in order, or those, the output and a tile."""
+    tile = max(
+        tile_numbers(tile.height, tile.width, head_dim, value_dim, copied=False)
+        for tile in Band(query_len, key_len, True, stride).tiles()
+    )
+    count = -(-query_len // stride)
+    if count == 1:
+        return 4 * batch * heads * (2 * query_len * value_dim + tile)
+    length, inputs = count * stride, 2 * head_dim + value_dim
+    filled = length * inputs if query_len % stride else 0
+    columns = next(_chunks(batch * heads, count, stride))
+    chunk = extent(columns) * count * (count + inputs + value_dim)
+    results = length * (value_dim + 2)
+    step_1 = filled + chunk + 3 * results
+    step_2 = results + 2 * query_len * value_dim + 2 * tile
+    return 4 * batch * heads * max(step_1, step_2)
+
+
+def _check(query_len: int, key_len: int, causal: bool) -> None:
+    check_self_attention("sparse-strided", query_len, key_len)
+    if not causal:
+        raise ValueError("sparse-strided is defined for causal attention only, got causal=False")
