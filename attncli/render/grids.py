@@ -14,7 +14,9 @@ from attncli.view import Matrix, MatrixGrid, View
 if TYPE_CHECKING:
     from attncli.record import Token, Tokens
 
-_ASCII_WORDS = str.maketrans({"·": "-", "×": "x", "–": "-", "—": "-", "…": "...", "√": "sqrt ", "≈": "~"})
+_ASCII_WORDS = str.maketrans(
+    {"·": "-", "×": "x", "–": "-", "—": "-", "…": "...", "√": "sqrt ", "≈": "~", "±": "+-", "µ": "u"}
+)
 
 
 def require_grid(view: View, format_name: str) -> MatrixGrid:

@@ -1,0 +1,64 @@
+"""Says before a cell is tried how much memory and time it will take."""
+
+from __future__ import annotations
+
+from attncli.bench.contenders import Contender
+from attncli.bench.record import Cell, Ledger
+from attncli.bench.rounds import FEWEST
+from attncli.bench.workload import Workload
+
+RUNS = FEWEST + 1
+"""Calls that a cell takes at least: one to warm up and to measure memory, and one for each round."""
+
+
+def predict_bytes(contender: Contender, workload: Workload, seq_len: int) -> int:
+    """Predict what a cell needs at its peak, its inputs included.
+
+    Where the work is checked against float64 the check is small, and does not count.
+    """
+    return contender.extra_bytes(workload, seq_len) + workload.input_bytes(seq_len)
+
+
+def predict_seconds(contender: Contender, ledger: Ledger, seq_len: int) -> float:
+    """Predict one call by the wall's clock: from the length measured last, in proportion to the operations.
+
+    Before anything was measured it is what the machine's peak would need, which nobody beats.
+    """
+    flops = contender.flops(ledger.question.workload, seq_len)
+    known = ledger.timed(contender.name)
+    if not known:
+        return flops / ledger.environment.peak_flops
+    last = known[-1]
+    assert last.flops is not None
+    return _typical_wall(last) * flops / last.flops
+
+
+def _typical_wall(cell: Cell) -> float:
+    walls = sorted(reading.wall for reading in cell.readings)
+    return walls[len(walls) // 2]
+
+
+def affordable(seconds: dict[str, float], left: float, keep: str) -> dict[str, float]:
+    """Tell who must be left out, the slowest first, so that a length takes no longer than there is time left.
+
+    Args:
+        seconds: Of one call of each.
+        keep: Who runs twice a round and is never left out for others.
+
+    Returns:
+        Whom to leave out, with the seconds that it would take.
+
+    >>> affordable({"sdpa": 0.1, "full": 1.0, "linear": 0.01}, 5.0, "sdpa")
+    {'full': 6.0}
+    >>> affordable({"sdpa": 1.0}, 5.0, "sdpa")
+    {'sdpa': 11.0}
+    """
+    costs = {name: RUNS * each for name, each in seconds.items()}
+    if keep in costs:
+        costs[keep] += FEWEST * seconds[keep]
+    left_out: dict[str, float] = {}
+    for name in sorted(costs, key=lambda name: (name == keep, -costs[name])):
+        if sum(costs.values()) <= left:
+            break
+        left_out[name] = costs.pop(name)
+    return left_out
