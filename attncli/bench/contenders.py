@@ -141,7 +141,7 @@ def _settings_by_name(assignments: Sequence[str], chosen: Sequence[str]) -> dict
     for assignment in assignments:
         left, equals, value = assignment.partition("=")
         name, dot, parameter = left.partition(".")
-        if not equals or not parameter and dot:
+        if not equals or (not parameter and dot):
             raise UsageError(f"--set {assignment}: expected variant.name=value")
         if not dot:
             for known in _who_knows(left, chosen):

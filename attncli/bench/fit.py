@@ -97,7 +97,7 @@ def find_crossover(
 
     >>> found = find_crossover([512, 2048], [2.0, 0.5], [(1.8, 2.2), (0.4, 0.6)])
     >>> round(found.seq_len), [round(end) for end in found.interval]
-    (1024, [883, 1158])
+    (1024, [880, 1187])
     """
     if not lengths or ratios[-1] >= 1 or intervals[-1] is None or intervals[-1][1] >= 1:
         return None

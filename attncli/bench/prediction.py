@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from attncli.bench.contenders import Contender
 from attncli.bench.record import Cell, Ledger
-from attncli.bench.rounds import FEWEST
+from attncli.bench.rounds import FEWEST_IN_HASTE
 from attncli.bench.workload import Workload
 
-RUNS = FEWEST + 1
+RUNS = FEWEST_IN_HASTE + 1
 """Calls that a cell takes at least: one to warm up and to measure memory, and one for each round."""
 
 
@@ -48,17 +48,34 @@ def affordable(seconds: dict[str, float], left: float, keep: str) -> dict[str, f
     Returns:
         Whom to leave out, with the seconds that it would take.
 
-    >>> affordable({"sdpa": 0.1, "full": 1.0, "linear": 0.01}, 5.0, "sdpa")
-    {'full': 6.0}
+    >>> affordable({"sdpa": 0.1, "full": 1.0, "linear": 0.01}, 4.0, "sdpa")
+    {'full': 4.0}
     >>> affordable({"sdpa": 1.0}, 5.0, "sdpa")
-    {'sdpa': 11.0}
+    {'sdpa': 7.0}
     """
     costs = {name: RUNS * each for name, each in seconds.items()}
     if keep in costs:
-        costs[keep] += FEWEST * seconds[keep]
+        costs[keep] += FEWEST_IN_HASTE * seconds[keep]
     left_out: dict[str, float] = {}
     for name in sorted(costs, key=lambda name: (name == keep, -costs[name])):
         if sum(costs.values()) <= left:
             break
         left_out[name] = costs.pop(name)
     return left_out
+
+
+def time_for_rounds(ledger: Ledger, seq_len: int, left: float) -> float:
+    """Give how long the rounds of one length may go on, so that the lengths after it can have their fewest.
+
+    Args:
+        left: Seconds that are left for everything.
+    """
+    question = ledger.question
+    later = [length for length in question.lengths if length > seq_len]
+    needed = sum(
+        RUNS * predict_seconds(one, ledger, length)
+        for length in later
+        for one in question.contenders
+        if ledger.timed(one.name)
+    )
+    return max(0.0, min(question.max_time, left - needed))

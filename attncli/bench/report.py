@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -62,7 +63,9 @@ def _title(ledger: Ledger) -> str:
 
 def _notes(ledger: Ledger) -> list[str]:
     question, environment = ledger.question, ledger.environment
-    floors = ", ".join(f"{floor:.1%} at {n:,}" for n, floor in ledger.noise_floors.items())
+    floors = ", ".join(
+        f"{floor:.1%} at {n:,}" for n, floor in ledger.noise_floors.items() if floor < math.inf
+    )
     notes = [
         *([] if ledger.complete else ["interrupted: this is what was done until then"]),
         *(

@@ -14,7 +14,7 @@ from attncli.bench.clock import Reading, no_garbage_collection, synchronize, tim
 from attncli.bench.contenders import Contender
 from attncli.bench.correctness import Verdict, can_differentiate, check
 from attncli.bench.footprint import fits, free_bytes, peak_extra_bytes
-from attncli.bench.prediction import affordable, predict_bytes, predict_seconds
+from attncli.bench.prediction import affordable, predict_bytes, predict_seconds, time_for_rounds
 from attncli.bench.record import Cell, Ledger, Question, Status
 from attncli.bench.rounds import CONTROL, FEWEST_IN_HASTE, Call, Readings, Stop, repetitions, run_rounds
 from attncli.bench.statistics import is_noise, noise_floor, paired_ratio, paired_ratio_interval
@@ -207,7 +207,8 @@ def _time(
         calls[CONTROL] = calls[question.reference.name]
         repeat[CONTROL] = repeat[question.reference.name]
         keep = (question.reference.name, CONTROL)
-    stop = Stop(question.precision, time.perf_counter() + question.max_time, deadline)
+    now = time.perf_counter()
+    stop = Stop(question.precision, now + time_for_rounds(ledger, seq_len, deadline - now), deadline)
     shuffle = random.Random(f"{question.workload.seed} {seq_len}")
     start = time.perf_counter()
     try:

@@ -123,11 +123,14 @@ def bench(what: What, care: Care, output: OutputOptions) -> None:
     tell, clear = _progress(output)
     try:
         run_bench(ledger, tell)
+    except KeyboardInterrupt:
+        clear()
+        deliver(bench_view(ledger, provenance()), plan)  # what is done is not lost
+        raise
     finally:
         clear()
-        if ledger.complete or isinstance(sys.exception(), KeyboardInterrupt):
-            changes = [] if old is None else compare(ledger, old)
-            deliver(bench_view(ledger, provenance(), changes), plan)
+    changes = [] if old is None else compare(ledger, old)
+    deliver(bench_view(ledger, provenance(), changes), plan)
     _fail_if_slower(changes, care)
 
 

@@ -70,7 +70,7 @@ def _styles(plots: Sequence[Plot]) -> dict[str, _Style]:
 
 
 def _names_width(plot: Plot) -> float:
-    return _GAP + 0.3 + max((text_width(_name(curve), SMALL) for curve in plot.curves), default=0.0)
+    return _GAP + 0.45 + max((text_width(_name(curve), SMALL) for curve in plot.curves), default=0.0)
 
 
 def _name(curve: Curve) -> str:
@@ -129,6 +129,7 @@ def _draw_slopes(axes: Axes, plot: Plot) -> None:
             size=SMALL,
             color=QUIET,
             ha="right",
+            bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.6},
             parse_math=False,
         )
 
