@@ -64,13 +64,13 @@ def gather_attend(
     """Attend from each row to the keys picked for it, which are copied together.
 
     Args:
+        value: Finite, in padding too: an empty place reads key 0 with weight 0, and 0 · NaN would be NaN.
         indices: What `select` returned; a key must not stand twice in a row.
     """
     batch, heads, rows, _ = query.shape
     kv_heads, picks = key.shape[1], indices.shape[-1]
     picked = indices >= 0
-    # A filled place repeats a key that the row may see: its weight is 0, and 0 · NaN of a masked key would be NaN.
-    places = torch.where(picked, indices, indices[..., :1]).clamp(min=0)
+    places = indices.clamp(min=0)  # an empty place copies key 0, which then gets no weight
     outputs = []
     for element in range(batch):
         flat = places[element].flatten()

@@ -144,13 +144,17 @@ def test_many_heads_with_padding_equal_pytorchs_module():
     torch.testing.assert_close(ours(x, memory, real[:, None, None]), expected, rtol=0, atol=1e-10)
 
 
-@pytest.mark.parametrize("shape", [(7, 7), (1, 7), (3, 7, 7), (2, 1, 7, 7), (2, 3, 7, 7)])
-def test_masks_of_every_shape_reach_the_right_heads(shape):
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("shape", [(7,), (7, 7), (1, 7), (3, 7, 7), (2, 1, 7, 7), (2, 3, 7, 7)])
+def test_masks_of_every_shape_reach_the_right_heads_and_the_observer(shape, causal):
     torch.manual_seed(0)
-    module = MultiHeadAttention(D_MODEL, HEADS).double()
+    module = MultiHeadAttention(D_MODEL, HEADS, causal=causal).double()
     mask = torch.rand(shape, generator=torch.Generator().manual_seed(1)) < 0.7
-    _, weights = module(inputs()[0], mask=mask)
-    assert torch.equal(weights > 0, mask.expand(2, HEADS, 7, 7))
+    seen = []
+    _, weights = module(inputs()[0], mask=mask, observe=lambda operation, mixed: seen.append(operation))
+    allowed = mask & create_causal_mask(7) if causal else mask
+    assert torch.equal(weights > 0, allowed.expand(2, HEADS, 7, 7))
+    torch.testing.assert_close(seen[0].weights(range(HEADS), slice(0, 7)), weights, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("kv_heads", [1, 2, 4])

@@ -145,10 +145,13 @@ def test_weights_and_sink_share_what_one_can_work_out_by_hand():
 
 
 def test_a_sink_far_above_the_scores_does_not_overflow():
-    scores = torch.tensor([[1.0, 2.0]])
-    weights = attention_weights(scores, sink=torch.full((1, 1), 200.0))
-    assert bool(weights.isfinite().all())
+    scores = torch.tensor([[1.0, 2.0]], requires_grad=True)
+    sink = torch.full((1, 1), 200.0, requires_grad=True)
+    weights = attention_weights(scores, sink=sink)
     assert weights.sum() < 1e-6
+    weights.sum().backward()
+    assert bool(scores.grad.isfinite().all())
+    assert bool(sink.grad.isfinite().all())
 
 
 def test_a_sink_of_minus_infinity_is_none():
