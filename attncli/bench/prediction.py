@@ -43,7 +43,7 @@ def affordable(seconds: dict[str, float], left: float, keep: str) -> dict[str, f
 
     Args:
         seconds: Of one call of each.
-        keep: Who runs twice a round and is never left out for others.
+        keep: Who runs twice a round, and is left out only where it would take too long alone.
 
     Returns:
         Whom to leave out, with the seconds that it would take.
@@ -57,7 +57,8 @@ def affordable(seconds: dict[str, float], left: float, keep: str) -> dict[str, f
     if keep in costs:
         costs[keep] += FEWEST_IN_HASTE * seconds[keep]
     left_out: dict[str, float] = {}
-    for name in sorted(costs, key=lambda name: (name == keep, -costs[name])):
+    protected = keep if costs.get(keep, 0.0) <= left else None
+    for name in sorted(costs, key=lambda name: (name == protected, -costs[name])):
         if sum(costs.values()) <= left:
             break
         left_out[name] = costs.pop(name)
