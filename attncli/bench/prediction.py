@@ -65,6 +65,14 @@ def affordable(seconds: dict[str, float], left: float, keep: str) -> dict[str, f
     return left_out
 
 
+def fair_share(ledger: Ledger, seq_len: int, left: float) -> float:
+    """Give how much of the seconds left may be predicted for one length: as much as for each that comes after it.
+
+    So the slow ones leave early enough for the fast ones to reach the long lengths, which they are made for.
+    """
+    return max(0.0, left) / sum(length >= seq_len for length in ledger.question.lengths)
+
+
 def time_for_rounds(ledger: Ledger, seq_len: int, left: float) -> float:
     """Give how long the rounds of one length may go on, so that the lengths after it can have their fewest.
 
@@ -79,4 +87,4 @@ def time_for_rounds(ledger: Ledger, seq_len: int, left: float) -> float:
         for one in question.contenders
         if ledger.timed(one.name)
     )
-    return max(0.0, min(question.max_time, left - needed))
+    return max(0.0, left - needed)

@@ -82,7 +82,7 @@ class Question:
     clock: Clock
     precision: float = 0.03
     max_time: float = 15.0
-    budget: float = 150.0
+    budget: float = 120.0
 
     @property
     def reference(self) -> Contender:

@@ -14,7 +14,7 @@ from attncli.bench.clock import Reading, no_garbage_collection, synchronize, tim
 from attncli.bench.contenders import Contender
 from attncli.bench.correctness import Verdict, can_differentiate, check
 from attncli.bench.footprint import fits, free_bytes, peak_extra_bytes
-from attncli.bench.prediction import affordable, predict_bytes, predict_seconds, time_for_rounds
+from attncli.bench.prediction import affordable, fair_share, predict_bytes, predict_seconds, time_for_rounds
 from attncli.bench.record import Cell, Ledger, Question, Status
 from attncli.bench.rounds import CONTROL, FEWEST_IN_HASTE, Call, Readings, Stop, repetitions, run_rounds
 from attncli.bench.statistics import is_noise, noise_floor, paired_ratio, paired_ratio_interval
@@ -114,10 +114,12 @@ def _able(ledger: Ledger, seq_len: int, verdicts: dict[str, Verdict], deadline: 
             continue
         able.append(contender)
     seconds = {one.name: predict_seconds(one, ledger, seq_len) for one in able}
-    left = deadline - time.perf_counter()
-    dropped = affordable(seconds, left, question.reference.name)
+    share = fair_share(ledger, seq_len, deadline - time.perf_counter())
+    dropped = affordable(seconds, share, question.reference.name)
     for contender in [one for one in able if one.name in dropped]:
-        reason = f"takes {human_seconds(dropped[contender.name])}, {human_seconds(max(left, 0))} of the budget left"
+        reason = (
+            f"takes {human_seconds(dropped[contender.name])}, --budget leaves {human_seconds(share)} here"
+        )
         skipped.append(_untimed(contender, question, seq_len, "too slow", reason))
     ledger.cells += [replace(cell, max_abs_error=verdicts[cell.variant].max_abs_error) for cell in skipped]
     return [one for one in able if one.name not in dropped]
@@ -208,7 +210,8 @@ def _time(
         repeat[CONTROL] = repeat[question.reference.name]
         keep = (question.reference.name, CONTROL)
     now = time.perf_counter()
-    stop = Stop(question.precision, now + time_for_rounds(ledger, seq_len, deadline - now), deadline)
+    at_last = now + time_for_rounds(ledger, seq_len, deadline - now)
+    stop = Stop(question.precision, now + question.max_time, at_last)
     shuffle = random.Random(f"{question.workload.seed} {seq_len}")
     start = time.perf_counter()
     try:
@@ -271,6 +274,8 @@ def human_seconds(seconds: float) -> str:
     >>> human_seconds(0.00123), human_seconds(12.3), human_seconds(300), human_seconds(40000)
     ('1.23 ms', '12.3 s', '5 min', '11.1 h')
     """
+    if seconds == 0:
+        return "0 s"
     for limit, size, unit in ((1e-3, 1e-6, "µs"), (1, 1e-3, "ms"), (120, 1, "s"), (7200, 60, "min")):
         if seconds < limit:
             return f"{seconds / size:.3g} {unit}"

@@ -90,7 +90,7 @@ class Care:
     ] = 15.0
     budget: Annotated[
         float, typer.Option(metavar="SECONDS", help="Try nothing that takes longer in all.")
-    ] = 150.0
+    ] = 120.0
     baseline: Annotated[
         str | None, typer.Option(metavar="FILE", help="JSON of an older run to compare with.")
     ] = None

@@ -1,4 +1,3 @@
-from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -7,7 +6,7 @@ from bench_samples import SMALL, cell, ledger
 
 from attncli.bench.contenders import choose_contenders, find_contender
 from attncli.bench.footprint import fits, highest_sum, peak_extra_bytes
-from attncli.bench.prediction import affordable, predict_bytes, predict_seconds, time_for_rounds
+from attncli.bench.prediction import affordable, fair_share, predict_bytes, predict_seconds, time_for_rounds
 from attncli.bench.workload import Workload
 
 
@@ -81,11 +80,15 @@ def test_rounds_leave_time_for_the_lengths_that_come() -> None:
         predict_seconds(find_contender("full"), made, 1024)
         + predict_seconds(find_contender("full"), made, 4096)
     )
-    made.question = replace(made.question, max_time=5.0)
-    assert time_for_rounds(made, 256, later + 100) == 5.0
     assert time_for_rounds(made, 256, later + 2) == pytest.approx(2.0)
     assert time_for_rounds(made, 256, 1.0) == 0.0
     assert time_for_rounds(made, 4096, 3.0) == 3.0
+
+
+def test_a_length_may_take_as_much_as_each_that_follows() -> None:
+    made = ledger()
+    assert [fair_share(made, n, 60.0) for n in (256, 1024, 4096)] == [20.0, 30.0, 60.0]
+    assert fair_share(made, 4096, -1.0) == 0.0
 
 
 def test_inputs_are_the_same_for_a_seed_and_leave_the_global_generator_alone() -> None:

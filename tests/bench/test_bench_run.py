@@ -75,7 +75,7 @@ def test_what_would_outlast_the_budget_is_left_out() -> None:
 
     made = run(question(contender("one", flops=flops), lengths=(16, 300), budget=20.0))
     (late,) = [cell for cell in made.cells if cell.seq_len == 300]
-    assert late.status == "too slow" and "of the budget left" in late.reason
+    assert late.status == "too slow" and "--budget leaves" in late.reason
 
 
 def test_an_error_at_one_length_costs_one_cell() -> None:
