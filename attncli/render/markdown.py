@@ -12,13 +12,13 @@ from attncli.render import Options
 from attncli.render.grids import fact_texts, site_names, strongest_keys, token_labels, words
 from attncli.render.scales import Scale, scale_of
 from attncli.render.table import value_text
-from attncli.view import Header, Matrix, MatrixGrid, Table, View
+from attncli.view import Curves, Header, Matrix, MatrixGrid, Table, View
 
 ENTRY = Entry(
     name="md",
     summary="Markdown tables as GitHub shows them",
     reference="GitHub Flavored Markdown, section 4.10",
-    attributes={"suffixes": (".md",), "views": ("MatrixGrid", "Table"), "binary": False},
+    attributes={"suffixes": (".md",), "views": ("MatrixGrid", "Table", "Curves"), "binary": False},
 )
 
 _MARKUP = re.compile(r"[\\`*_{}\[\]()#+!|~$^:@]")
@@ -26,9 +26,19 @@ _MARKUP = re.compile(r"[\\`*_{}\[\]()#+!|~$^:@]")
 
 def render(view: View, options: Options) -> bytes:
     """Write a view as a heading, one table or several, and its notes."""
-    blocks = _table_blocks(view, options) if isinstance(view, Table) else _grid_blocks(view, options)
+    blocks = _blocks(view, options)
     heading = [f"### {prose(words(view.header.title, options))}"] if view.header.title else []
     return ("\n\n".join([*heading, *blocks, *_notes(view.header, options)]) + "\n").encode("utf-8")
+
+
+def _blocks(view: View, options: Options) -> list[str]:
+    if isinstance(view, Curves):
+        named = [
+            [f"**{prose(words(table.header.title, options))}**", *_table_blocks(table, options)]
+            for table in view.tables
+        ]
+        return [block for blocks in named for block in blocks]
+    return _table_blocks(view, options) if isinstance(view, Table) else _grid_blocks(view, options)
 
 
 def prose(text: str) -> str:
@@ -59,7 +69,10 @@ def _reference(character: str) -> str:
 
 def _table_blocks(table: Table, options: Options) -> list[str]:
     names = [prose(words(column.name, options)) for column in table.columns]
-    numeric = [_numbers_only([row[place] for row in table.rows]) for place in range(len(names))]
+    numeric = [
+        column.right or _numbers_only([row[place] for row in table.rows])
+        for place, column in enumerate(table.columns)
+    ]
     rows = [
         [_value(value, column.digits, options) for value, column in zip(row, table.columns, strict=True)]
         for row in table.rows

@@ -27,7 +27,7 @@ from attncli.render.grids import (
 )
 from attncli.render.json_format import plain
 from attncli.render.scales import Scale, scale_of
-from attncli.view import Column, Header, Matrix, MatrixGrid, Table, View
+from attncli.view import Column, Curves, Header, Matrix, MatrixGrid, Table, View
 
 if TYPE_CHECKING:
     from rich.box import Box
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 ENTRY = Entry(
     name="table",
     summary="Aligned columns in a terminal, tab-separated values in a pipe",
-    attributes={"suffixes": (), "views": ("MatrixGrid", "Table"), "binary": False},
+    attributes={"suffixes": (), "views": ("MatrixGrid", "Table", "Curves"), "binary": False},
 )
 
 _STRONGEST = 5
@@ -46,7 +46,11 @@ _LONGEST_HEADING = 8
 
 def render(view: View, options: Options) -> bytes:
     """Write a view as aligned text, no line wider than asked for, or as TSV without limits."""
-    if not options.terminal:
+    if isinstance(view, Curves) and not options.terminal:
+        view = view.data
+    if isinstance(view, Curves):
+        text = _draw_curves(view, options)
+    elif not options.terminal:
         lines = _table_lines(view, options) if isinstance(view, Table) else _grid_lines(view, options)
         text = "".join("\t".join(line) + "\n" for line in lines)
     else:
@@ -110,15 +114,31 @@ def value_text(value: object, digits: int | None = None) -> str:
 # In a terminal
 
 
+def _draw_curves(view: Curves, options: Options) -> str:
+    parts = [_title_lines(table.header, options) + _draw_rows(table, options) for table in view.tables]
+    return (
+        _lines(words(view.header.title, options), options)
+        + "\n".join(["", *parts])
+        + _note_lines(view.header, options)
+    )
+
+
 def _draw_table(table: Table, options: Options) -> str:
+    drawn = _draw_rows(table, options)
+    return _title_lines(table.header, options) + drawn + _note_lines(table.header, options)
+
+
+def _draw_rows(table: Table, options: Options) -> str:
     names = [_title(column, options) for column in table.columns]
     rows = [
         [_cell(value, column, options) for value, column in zip(row, table.columns, strict=True)]
         for row in table.rows
     ]
-    numeric = [_is_numeric([row[place] for row in table.rows]) for place in range(len(names))]
-    drawn = _columns(names, rows, numeric, options) if rows else "nothing to show\n"
-    return _title_lines(table.header, options) + drawn + _note_lines(table.header, options)
+    numeric = [
+        column.right or _is_numeric([row[place] for row in table.rows])
+        for place, column in enumerate(table.columns)
+    ]
+    return _columns(names, rows, numeric, options) if rows else "nothing to show\n"
 
 
 def _cell(value: object, column: Column, options: Options) -> str:

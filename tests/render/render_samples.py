@@ -8,7 +8,7 @@ import numpy as np
 
 from attncli.labels import safe_label
 from attncli.record import Provenance, SourceInfo, Token, Tokens
-from attncli.view import Column, Header, Matrix, MatrixGrid, Table
+from attncli.view import Column, Curve, Curves, Header, Matrix, MatrixGrid, Plot, Table
 
 ANIMAL = "[CLS] the animal didn ' t cross the street because it was too tired . [SEP]".split()
 
@@ -154,3 +154,25 @@ def table(texts: tuple[str, ...] = ("the", "交通")) -> Table:
     columns = (Column("text"), Column("entropy", unit="bits", digits=2), Column("count"), Column("special"))
     rows = tuple((text, 1.23456 * index, index, index == 0) for index, text in enumerate(texts))
     return Table(header("tokens of a text", "tokens"), columns, rows, "tokens", {"vocabulary": 30522})
+
+
+def curves(names: tuple[str, ...] = ("full", "linear", "peer")) -> Curves:
+    """Two plots with a curve for each name, all of different slopes."""
+    x = (512.0, 1024.0, 2048.0)
+    seconds = tuple(
+        Curve(name, x, tuple(1e-6 * n ** (2 - index / 2) for n in x), f"n^{2 - index / 2}", name == "peer")
+        for index, name in enumerate(names)
+    )
+    size = tuple(
+        Curve(name, x, tuple(n * 2048.0 * (index + 1) for n in x)) for index, name in enumerate(names)
+    )
+    made = header("attention, causal", "bench", notes=("it was noisy",))
+    columns = Column("n", right=True), Column("variant"), Column("time", right=True)
+    people = Table(
+        header("time and memory", "bench"), columns, (("512", "full", "1.2 ms"), ("1024", "linear", "44 µs"))
+    )
+    data = Table(made, (Column("variant"), Column("median")), (("full", 0.0012), ("linear", 4.4e-5)), "cells")
+    plots = Plot("time", "seconds", "n", seconds, (1, 2)), Plot("memory", "bytes", "n", size, (1,))
+    return Curves(
+        made, plots, (people,), data, {"complete": True, "cells": [{"variant": "full", "median": 0.0012}]}
+    )
