@@ -10,10 +10,10 @@ import jsonschema
 import pexpect
 import pytest
 import torch
+from commandline import Cli, Result
 
 from attncli import registry
 from attncli.bench.clock import Reading
-from conftest import Cli, Result
 
 QUICK = ("--heads", "2", "--head-dim", "8", "--max-time", "0.01", "-q")
 
