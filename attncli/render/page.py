@@ -44,7 +44,7 @@ class Page:
 
     @property
     def _full_width(self) -> float:
-        texts = [text_width(line, TITLE) for line in self.title] + [text_width(self.about, SMALL)]
+        texts = [text_width(line, TITLE, "bold") for line in self.title] + [text_width(self.about, SMALL)]
         drawing = self.left + self.width + self.right
         return max(drawing, 2 * _PAD + max(texts), 4.2)
 
@@ -178,13 +178,15 @@ def hatch(axes: Axes) -> None:
 
 
 @lru_cache(maxsize=4096)
-def text_width(text: str, size: float) -> float:
+def text_width(text: str, size: float, weight: str = "normal") -> float:
     """Measure a text in inches, in the fonts of the current settings."""
     from matplotlib.font_manager import FontProperties
 
     if not text:
         return 0.0
-    width, _, _ = _ruler().get_text_width_height_descent(text, FontProperties(size=size), False)
+    width, _, _ = _ruler().get_text_width_height_descent(
+        text, FontProperties(size=size, weight=weight), False
+    )
     return float(width) * POINT
 
 
