@@ -186,8 +186,8 @@ def _trials(
     for seq_len in lengths:
         yield partial(contender.flops, workload, seq_len)
         yield partial(contender.extra_bytes, workload, seq_len)
-    if lengths[0] <= TRIAL and not contender.peer:
-        # Not the workload itself: one small batch on the CPU tells as much.
+    if lengths[0] <= TRIAL:
+        # Not the workload itself: one small batch on the CPU tells as much. It also loads what is loaded at first use.
         query, key, value = (tensor[:1].cpu() for tensor in workload.inputs(lengths[0], dtype=torch.float32))
         yield lambda: contender.attend(query, key, value, workload.causal)
 
@@ -199,4 +199,6 @@ def _first_error(trials: Iterable[Callable[[], object]]) -> tuple[str, str | Non
                 trial()
         except ValueError as error:
             return str(error), None
+        except (NotImplementedError, RuntimeError):
+            continue  # no matter of settings; the check before timing says what it is
     return None

@@ -17,7 +17,7 @@ CONTROL = "(control)"
 FEWEST = 5
 """Rounds that everybody runs, unless the time for everything is up."""
 
-FEWEST_IN_HASTE = 3
+FEWEST_IN_HASTE = 4
 MOST = 200
 
 SHORTEST = 0.002

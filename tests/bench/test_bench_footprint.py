@@ -6,7 +6,14 @@ from bench_samples import SMALL, cell, ledger
 
 from attncli.bench.contenders import choose_contenders, find_contender
 from attncli.bench.footprint import fits, highest_sum, peak_extra_bytes
-from attncli.bench.prediction import affordable, fair_share, predict_bytes, predict_seconds, time_for_rounds
+from attncli.bench.prediction import (
+    RUNS,
+    affordable,
+    fair_share,
+    predict_bytes,
+    predict_seconds,
+    time_for_rounds,
+)
 from attncli.bench.workload import Workload
 
 
@@ -68,15 +75,15 @@ def test_time_is_predicted_from_the_last_length_in_proportion_to_the_operations(
 def test_the_slowest_are_left_out_first_and_the_reference_last() -> None:
     seconds = {"sdpa": 1.0, "slow": 10.0, "quick": 0.1}
     assert affordable(seconds, 1000.0, "sdpa") == {}
-    assert affordable(seconds, 20.0, "sdpa") == {"slow": 40.0}
-    assert list(affordable(seconds, 7.1, "sdpa")) == ["slow", "quick"]
+    assert affordable(seconds, 20.0, "sdpa") == {"slow": 50.0}
+    assert list(affordable(seconds, 9.1, "sdpa")) == ["slow", "quick"]
     # Where the reference alone takes too long, the others run without it.
     assert list(affordable(seconds, 1.0, "sdpa")) == ["slow", "sdpa"]
 
 
 def test_rounds_leave_time_for_the_lengths_that_come() -> None:
     made = ledger([cell("full", 256, [0.01] * 3)], names=("sdpa", "full"))
-    later = 4 * (
+    later = RUNS * (
         predict_seconds(find_contender("full"), made, 1024)
         + predict_seconds(find_contender("full"), made, 4096)
     )

@@ -110,7 +110,7 @@ def test_an_interruption_leaves_what_was_done(monkeypatch: pytest.MonkeyPatch) -
     def interrupted(call, number, device):
         if next(ticks) == 35:
             raise KeyboardInterrupt
-        return Reading(1.0, 1.0)
+        return Reading(0.001, 0.001)
 
     monkeypatch.setattr("attncli.bench.rounds.time_call", interrupted)
     made = Ledger(question(contender("one"), contender("two"), lengths=(8, 16, 24, 32)), ENVIRONMENT)
