@@ -107,7 +107,7 @@ class Entry:
     attributes: Mapping[str, object] = field(default_factory=dict)
 
     def settings(self, assignments: Sequence[str] = ()) -> dict[str, Value]:
-        """Give every parameter its value: the default, or what ``name=value`` sets.
+        """Give every parameter its value: the default, or what ``name=value`` sets; dashes may stand for underscores.
 
         Raises:
             UsageError: An assignment has no ``=``, an unknown name, or a value that does not fit.
@@ -115,12 +115,13 @@ class Entry:
         known = {parameter.name: parameter for parameter in self.parameters}
         values = {parameter.name: parameter.default for parameter in self.parameters}
         for assignment in assignments:
-            name, equals, text = assignment.partition("=")
+            typed, equals, text = assignment.partition("=")
+            name = typed.replace("-", "_")
             if not equals:
                 raise UsageError(f"--set {assignment}: expected name=value")
             if name not in known:
                 hint = did_you_mean(name, known) or f"{self.name} has no parameters"
-                raise UsageError(f"{self.name} has no parameter {name!r}", hint)
+                raise UsageError(f"{self.name} has no parameter {typed!r}", hint)
             values[name] = known[name].parse(text)
         return values
 

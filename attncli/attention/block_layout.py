@@ -74,7 +74,7 @@ class BlockLayout:
         count, index = min(self.random, self.blocks), torch.arange(self.blocks)
         ends = (index < self.ends) | (index >= self.blocks - self.ends)
         parts = []
-        for rows in index.split(max((1 << 20) // max(self.blocks, 1), 1)):
+        for rows in torch.split(index, max((1 << 20) // max(self.blocks, 1), 1)):
             fixed = ((rows.unsqueeze(-1) - index).abs() <= self.sides) | ends | ends[rows].unsqueeze(-1)
             noise = torch.rand(len(rows), self.blocks, generator=generator).masked_fill_(fixed, -1.0)
             drawn = noise.topk(count, dim=-1)

@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +35,16 @@ class Segments:
     @property
     def counts(self) -> NDArray[np.int64]:
         """Steps that each row takes; times `width`, the keys that it has here."""
-        return np.maximum(-((self.starts - self.stops) // self.step), 0)
+        return _steps(self.starts, self.stops, self.step)
+
+
+def _steps(starts: NDArray[np.int64], stops: NDArray[np.int64], step: int) -> NDArray[np.int64]:
+    steps: NDArray[np.int64] = -((starts - stops) // step)
+    return np.maximum(steps, 0)
 
 
 Layer = tuple[Segments, ...]
+Ends = int | Sequence[int] | NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +66,7 @@ class Reach:
     notes: tuple[str, ...] = ()
 
 
-def segments(rows: int, starts: ArrayLike, stops: ArrayLike, *, step: int = 1, width: int = 1) -> Segments:
+def segments(rows: int, starts: Ends, stops: Ends, *, step: int = 1, width: int = 1) -> Segments:
     """Make a part from numbers for each row, or one number for all of them.
 
     >>> segments(3, 0, [1, 2, 3]).counts

@@ -60,10 +60,12 @@ def site_name(matrix: Matrix) -> str:
 
 
 def fact_texts(facts: Mapping[str, object]) -> list[str]:
-    """Write a matrix's facts in a few words each; of a long list its range.
+    """Write a matrix's facts in a few words each; of a long list its range, and *never* for what has no number.
 
     >>> fact_texts({"density": 0.53846, "keys_per_row": [1, 2, 3]})
     ['density 0.538', 'keys per row 1–3']
+    >>> fact_texts({"path_length": None})
+    ['path length never']
     """
     return [f"{name.replace('_', ' ')} {_fact_value(value)}" for name, value in facts.items()]
 
@@ -75,7 +77,7 @@ def _fact_value(value: object) -> str:
         return _range_text([part for part in value if part is not None])
     if isinstance(value, float):
         return f"{value:.3g}"
-    return str(value)
+    return "never" if value is None else str(value)
 
 
 def _range_text(values: Sequence[object]) -> str:

@@ -50,9 +50,7 @@ def mask(
     return (distance >= 0) & (distance % step == 0) & (distance // step < min(kernel, key_len))
 
 
-def reach(
-    query_len: int, key_len: int, *, kernel: int = 3, dilated: bool = True, layer: int = 0
-) -> Reach:
+def reach(query_len: int, key_len: int, *, kernel: int = 3, dilated: bool = True, layer: int = 0) -> Reach:
     """See `mask`. Where dilated, the layers end where the next one would see nothing but itself."""
     shown = _layer(query_len, key_len, kernel, layer if dilated else 0)
     layers: tuple[Layer, ...] = ()
@@ -60,7 +58,9 @@ def reach(
     if dilated and kernel > 1:
         depth = next(number for number in range(key_len + 1) if kernel**number >= key_len)
         layers = tuple(_layer(query_len, key_len, kernel, number) for number in range(max(depth, 1)))
-        notes = (f"shown is layer {layer}; the path goes through layers that each reach {kernel} times as far",)
+        notes = (
+            f"shown is layer {layer}; the path is through a stack whose layers each reach {kernel} times as far",
+        )
     return Reach(query_len, key_len, shown, causal=True, layers=layers, notes=notes)
 
 

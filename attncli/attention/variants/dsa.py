@@ -169,7 +169,7 @@ def reach(
         ValueError: More keys are to be selected than there are.
     """
     count = _count(top_k, key_len)
-    note = f"these pairs are scored by the indexer; a row then attends to its {count} best keys, which hang on the text"
+    note = f"the indexer scores these pairs; a row attends to its {count} best keys, which depend on the text"
     return full_reach(query_len, key_len, causal=causal, notes=(note,))
 
 
