@@ -110,7 +110,7 @@ class Entry:
     attributes: Mapping[str, object] = field(default_factory=dict)
 
     def settings(self, assignments: Sequence[str] = (), *, length: int | None = None) -> dict[str, Value]:
-        """Give every parameter its value: the default, or what ``name=value`` sets.
+        """Give every parameter its value: the default, or what ``name=value`` sets; dashes may stand for underscores.
 
         Args:
             length: Number of positions that the pattern is to be shown on. Where the defaults are larger, and nothing
@@ -123,12 +123,13 @@ class Entry:
         small = not assignments and length is not None and self._is_too_large_for(length)
         values = {p.name: p.default if p.example is None or not small else p.example for p in self.parameters}
         for assignment in assignments:
-            name, equals, text = assignment.partition("=")
+            typed, equals, text = assignment.partition("=")
+            name = typed.replace("-", "_")
             if not equals:
                 raise UsageError(f"--set {assignment}: expected name=value")
             if name not in known:
                 hint = did_you_mean(name, known) or f"{self.name} has no parameters"
-                raise UsageError(f"{self.name} has no parameter {name!r}", hint)
+                raise UsageError(f"{self.name} has no parameter {typed!r}", hint)
             values[name] = known[name].parse(text)
         return values
 

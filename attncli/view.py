@@ -85,7 +85,7 @@ class MatrixGrid:
             size and sign, whose rows need not sum to 1 (retention), drawn on a scale that diverges from 0.
         top: Show only this many strongest keys of each row, in formats that list.
         facts: Numbers about each matrix, in the order of `matrices`, to print beside it and to write into JSON
-            (for a mask: ``density``, ``keys_per_row``), or empty.
+            (for a mask: ``density``, ``keys_per_row``, ``path_length``: None where there is no path), or empty.
     """
 
     header: Header

@@ -34,6 +34,13 @@ def test_every_entry_says_what_it_is_and_its_defaults_are_allowed(kind: str, nam
             assert parameter.parse(str(parameter.default)) == parameter.default
 
 
+def test_dashes_stand_for_underscores_in_what_is_set() -> None:
+    entry = Entry("dsa", "s", parameters=(Parameter("top_k", 0, "m"),))
+    assert entry.settings(["top-k=3"]) == entry.settings(["top_k=3"]) == {"top_k": 3}
+    with pytest.raises(UsageError, match="no parameter 'top-n'"):
+        entry.settings(["top-n=3"])
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty folder of masks, in a package of its own."""

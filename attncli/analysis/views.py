@@ -87,7 +87,8 @@ def mask_view(
 
     Args:
         masks: For each, an empty matrix that names it, and which keys each row may attend to ``(query, key)``.
-        facts: More to say of each mask, in their order.
+        facts: More to say of each mask, in their order; it goes before what is measured on the mask itself, which for
+            a pooled picture is not the truth.
     """
     matrices = tuple(
         Matrix(mask.astype(np.float32), mask, kind=named.kind, layer=named.layer, head=named.head)
@@ -109,11 +110,19 @@ def mask_facts(mask: NDArray[np.bool_]) -> dict[str, object]:
     >>> mask_facts(np.tri(4, dtype=bool))["keys_per_row"]
     {'min': 1, 'median': 2.5, 'max': 4}
     """
-    counts = mask.sum(axis=1)
+    return row_facts(mask.sum(axis=1), mask.shape[1])
+
+
+def row_facts(counts: NDArray[np.int64], keys: int) -> dict[str, object]:
+    """Measure a mask that is known by how many keys each row sees; see `mask_facts`.
+
+    Args:
+        keys: How many keys there are to see.
+    """
     if not counts.size:
         return {"density": 0.0, "keys_per_row": {"min": 0, "median": 0.0, "max": 0}, "rows_without_keys": 0}
     return {
-        "density": float(mask.mean()) if mask.size else 0.0,
+        "density": float(counts.sum() / (counts.size * keys)) if keys else 0.0,
         "keys_per_row": {
             "min": int(counts.min()),
             "median": float(np.median(counts)),

@@ -65,6 +65,22 @@ class BlockLayout:
             patterns.append(fixed.scatter(1, drawn, True))
         return torch.stack(patterns)
 
+    def first_draw(self) -> Int[Tensor, "blocks drawn"]:
+        """List the blocks that head 0 draws for each query block, those of `pattern`; −1 where it is read anyway.
+
+        Some query blocks at a time, so that long sequences of small blocks need no matrix of all pairs of blocks.
+        """
+        generator = torch.Generator().manual_seed(self.seed)
+        count, index = min(self.random, self.blocks), torch.arange(self.blocks)
+        ends = (index < self.ends) | (index >= self.blocks - self.ends)
+        parts = []
+        for rows in torch.split(index, max((1 << 20) // max(self.blocks, 1), 1)):
+            fixed = ((rows.unsqueeze(-1) - index).abs() <= self.sides) | ends | ends[rows].unsqueeze(-1)
+            noise = torch.rand(len(rows), self.blocks, generator=generator).masked_fill_(fixed, -1.0)
+            drawn = noise.topk(count, dim=-1)
+            parts.append(drawn.indices.masked_fill(drawn.values < 0, -1))
+        return torch.cat(parts)
+
     def read(
         self, pattern: Bool[Tensor, "heads blocks blocks"], index: int
     ) -> Int[Tensor, "heads blocks_read"]:

@@ -73,8 +73,9 @@ def _entries(kind: str, argv: tuple[str, ...]) -> Table:
         columns.append(Column("parameters"))
     if any(entry.reference for entry in known.values()):
         columns.append(Column("reference"))
+    patterns = f"attncli mask also shows the pattern of each variant: {', '.join(entries('variants'))}"
     return Table(
-        header=_header(kind, argv),
+        header=_header(kind, argv, (patterns,) if kind == "masks" else ()),
         columns=tuple(columns),
         rows=tuple(tuple(_cell(entry, column.name) for column in columns) for entry in known.values()),
         rows_name=kind,

@@ -1,7 +1,9 @@
 """attncli mask: Show which keys each position may attend to: a pattern's, or those a model really used.
 
-With a NAME (see attncli list masks) it is that pattern's mask, over --seq-len positions or a text's tokens. With
---model it is the mask the model was run with on a text, for each layer where layers differ.
+With a NAME (a mask's or a variant's: see attncli list masks, attncli list variants) it is that pattern, over --seq-len
+positions or a text's tokens, with its density, the keys per row and the path length: how many layers it takes until
+every position has reached every other that causality lets it see. A long pattern is measured and drawn without the
+matrix of all pairs. With --model it is the mask the model was run with on a text, for each layer where layers differ.
 """
 
 from __future__ import annotations
@@ -14,17 +16,16 @@ import typer
 from attncli.commands._options import ModelOptions, OutputOptions, ScratchOptions, TextInput, spread
 
 if TYPE_CHECKING:
-    from attncli.record import Tokens
     from attncli.view import MatrixGrid
 
 EXAMPLES = (
     "attncli mask causal --seq-len 8",
+    "attncli mask sliding-window --seq-len 24 --set window=3 --set global-tokens=1",
+    "attncli mask bigbird --seq-len 65536 -o bigbird.png",
     'attncli mask padding "The animal was too tired." --set pad=3',
     "attncli mask causal --seq-len 4 --key-len 10 --json",
     'attncli mask --model ./smollm2-135m "The animal was too tired." -o mask.svg',
 )
-
-_DEFAULT_LENGTH = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,9 @@ class Pattern:
 
     name: Annotated[
         str | None,
-        typer.Argument(metavar="NAME", help="A mask's name; with --model the text.", show_default=False),
+        typer.Argument(
+            metavar="NAME", help="A mask's or variant's name; with --model the text.", show_default=False
+        ),
     ] = None
     text: Annotated[
         str | None,
@@ -46,9 +49,15 @@ class Pattern:
         int | None,
         typer.Option("--key-len", metavar="N", min=1, help="Number of keys, where there are more (a cache)."),
     ] = None
+    causal: Annotated[
+        bool | None,
+        typer.Option(
+            "--causal/--no-causal", help="Hide the future, or not; by default what the pattern does."
+        ),
+    ] = None
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Set one of the mask's parameters."),
+        typer.Option("--set", metavar="NAME=VALUE", help="Set one of the pattern's parameters."),
     ] = None
     file: Annotated[str | None, typer.Option("--file", metavar="FILE", help="Read the text from a file.")] = (
         None
@@ -65,55 +74,13 @@ class Pattern:
 @spread
 def mask(pattern: Pattern, model: ModelOptions, output: OutputOptions) -> None:
     """Show a mask."""
+    from attncli.commands._pattern import pattern_view
     from attncli.commands._running import plan_output
     from attncli.delivery import deliver
 
     plan = plan_output(output, "MatrixGrid")
-    view = _of_pattern(pattern) if model.model is None else _of_model(pattern, model, output)
+    view = pattern_view(pattern, plan) if model.model is None else _of_model(pattern, model, output)
     deliver(view, plan)
-
-
-def _of_pattern(pattern: Pattern) -> MatrixGrid:
-    """Make a named pattern's mask."""
-    from attncli import registry
-    from attncli.errors import UsageError
-
-    if pattern.name is None:
-        raise UsageError("no mask was named", "try: attncli mask causal --seq-len 8  (attncli list masks)")
-    module = registry.load("masks", pattern.name)
-    entry = registry.entries("masks")[pattern.name]
-    settings = entry.settings(pattern.settings or ())
-    queries, keys = _axes(pattern)
-
-    from attncli.analysis.views import mask_view
-    from attncli.commands._running import provenance
-    from attncli.view import Matrix
-
-    try:
-        allowed = module.mask(len(queries), len(keys), **settings).numpy()
-    except ValueError as error:
-        raise UsageError(f"mask {entry.name}: {error}") from error
-    title = f"{entry.name} mask: {entry.summary}"
-    named = Matrix(allowed[:0])
-    return mask_view([(named, allowed)], title, queries, keys, provenance())
-
-
-def _axes(pattern: Pattern) -> tuple[Tokens, Tokens]:
-    """Give the tokens, or bare positions, of a pattern's rows and columns."""
-    from attncli.errors import UsageError
-    from attncli.sources.tokens import positions, words_of_text
-
-    if pattern.text is None and pattern.file is None:
-        length = pattern.seq_len or _DEFAULT_LENGTH
-        keys = positions(pattern.key_len or length)
-        # With a cache the queries are the last positions.
-        return (keys[-length:] if len(keys) >= length else positions(length)), keys
-    if pattern.seq_len is not None or pattern.key_len is not None:
-        raise UsageError("a text and --seq-len or --key-len were both given", "give one of them")
-    tokens = words_of_text(TextInput(pattern.text, pattern.file).read("mask causal"))
-    if not tokens:
-        raise UsageError("the text is empty: there is nothing to attend to")
-    return tokens, tokens
 
 
 def _of_model(pattern: Pattern, model: ModelOptions, output: OutputOptions) -> MatrixGrid:
@@ -122,9 +89,11 @@ def _of_model(pattern: Pattern, model: ModelOptions, output: OutputOptions) -> M
     from attncli.commands._running import choose_kind, open_source, provenance, tell_checks
     from attncli.errors import UsageError
 
-    if pattern.text is not None or pattern.seq_len is not None or pattern.settings:
+    lengths = (pattern.seq_len, pattern.key_len)
+    if pattern.text is not None or lengths != (None, None) or pattern.settings or pattern.causal is not None:
         raise UsageError(
-            "with --model, mask takes one text and no --seq-len or --set", "try: attncli mask --help"
+            "with --model, mask takes one text and no --seq-len, --causal or --set",
+            "try: attncli mask --help",
         )
     text = TextInput(pattern.name, pattern.file).read("mask --model …")
     source = open_source(text, pattern.pair, model, ScratchOptions(), output)

@@ -16,6 +16,7 @@ from attncli.view import Matrix, MatrixGrid, View
 if TYPE_CHECKING:
     from attncli.record import Token, Tokens
 
+_WITHOUT_NUMBER = {"path_length": "never"}
 _UNITS = ("bits", "bytes", "seconds")
 _ASCII_WORDS = str.maketrans(
     {"·": "-", "×": "x", "–": "-", "—": "-", "…": "...", "√": "sqrt ", "≈": "~", "±": "+/-", "µ": "u"}
@@ -98,12 +99,16 @@ def count_text(grid: MatrixGrid) -> str:
 
 
 def fact_texts(facts: Mapping[str, object]) -> list[str]:
-    """Write a matrix's facts in a few words each; of a long list its range. What is undefined is left out.
+    """Write a matrix's facts in a few words each; of a long list its range. What has no number is left out,
+    unless there is a word for that.
 
     >>> fact_texts({"density": 0.53846, "keys_per_row": [1, 2, 3], "kl_bits": 0.25, "error": None})
     ['density 0.538', 'keys per row 1–3', 'kl 0.25 bits']
+    >>> fact_texts({"path_length": None})
+    ['path length never']
     """
-    return [_fact_text(name, value) for name, value in facts.items() if value is not None]
+    said = {name: _WITHOUT_NUMBER.get(name) if value is None else value for name, value in facts.items()}
+    return [_fact_text(name, value) for name, value in said.items() if value is not None]
 
 
 def _fact_text(name: str, value: object) -> str:
@@ -119,7 +124,7 @@ def _fact_value(value: object) -> str:
         return _range_text([part for part in value if part is not None])
     if isinstance(value, float):
         return f"{value:.3g}"
-    return str(value)
+    return "never" if value is None else str(value)
 
 
 def _range_text(values: Sequence[object]) -> str:

@@ -36,6 +36,11 @@ def test_the_json_of_a_list_follows_its_schema(kind: str | None) -> None:
     jsonschema.validate(document, json.loads(schema_text("list")))
 
 
+def test_the_masks_list_names_the_variants_whose_patterns_mask_shows_too() -> None:
+    assert list_view("masks").header.notes[0].endswith(": " + ", ".join(entries("variants")))
+    assert list_view("formats").header.notes == ()
+
+
 def test_models_are_those_of_the_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
     assert list_view("models").header.notes[0].endswith(f"no model in {tmp_path}")

@@ -6,12 +6,14 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
+from attncli.attention.reach import Reach, full_reach
 from attncli.registry import Entry
 
 ENTRY = Entry(
     name="causal",
     summary="itself and all positions before it: decoders",
     reference="Vaswani et al. 2017, §3.2.3, arXiv 1706.03762",
+    attributes={"causal": "only"},
 )
 
 
@@ -45,3 +47,8 @@ def create_causal_mask(
 def mask(query_len: int, key_len: int) -> Bool[Tensor, "query key"]:
     """See `create_causal_mask`."""
     return create_causal_mask(query_len, key_len)
+
+
+def reach(query_len: int, key_len: int) -> Reach:
+    """See `create_causal_mask`."""
+    return full_reach(query_len, key_len, causal=True)

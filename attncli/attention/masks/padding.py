@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from jaxtyping import Bool
 from torch import Tensor
 
 from attncli.attention.masks.causal import create_causal_mask
+from attncli.attention.reach import Reach, own_positions, segments
 from attncli.registry import Entry, Parameter
 
 ENTRY = Entry(
@@ -18,6 +20,7 @@ ENTRY = Entry(
         Parameter("side", "right", "which end of the keys is padded", choices=("left", "right")),
         Parameter("causal", False, "hide the future as well"),
     ),
+    attributes={"causal": True},
 )
 
 
@@ -36,9 +39,21 @@ def mask(
     tensor([[1, 1, 1, 0],
             [1, 1, 1, 0]], dtype=torch.int32)
     """
-    if pad > key_len:
-        raise ValueError(f"pad={pad} is more than the {key_len} keys there are")
+    _check(pad, key_len)
     key = torch.arange(key_len)
     real = key < key_len - pad if side == "right" else key >= pad
     allowed = real.expand(query_len, key_len).clone()
     return allowed & create_causal_mask(query_len, key_len) if causal else allowed
+
+
+def reach(query_len: int, key_len: int, *, pad: int = 2, side: str = "right", causal: bool = False) -> Reach:
+    """See `mask`. Padding is never reached, so that a path to every position ends only where there is none."""
+    _check(pad, key_len)
+    first, last = (0, key_len - pad) if side == "right" else (pad, key_len)
+    stops = np.minimum(own_positions(query_len, key_len) + 1, last) if causal else last
+    return Reach(query_len, key_len, (segments(query_len, first, stops),), causal)
+
+
+def _check(pad: int, key_len: int) -> None:
+    if pad > key_len:
+        raise ValueError(f"pad={pad} is more than the {key_len} keys there are")

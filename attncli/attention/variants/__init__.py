@@ -12,6 +12,11 @@ and the functions of `Variant`. ``weights`` is the plain form, the specification
 defined so that ``weights @ value`` is the output. ``attend`` is the fast form, which never builds that matrix; the
 contract tests hold the two together. A variant's parameters are keyword arguments of every function, checked before
 they come (`registry.Parameter`); what depends on the lengths is checked by the functions (`ValueError`).
+
+A variant whose pattern leaves pairs out (beyond the future) also has ``reach(query_len, key_len, *, causal,
+**settings) -> Reach``: the pairs of ``mask`` as a few runs of keys for each row (`attncli.attention.reach`), so that
+long sequences are counted, drawn and gone through without the matrix. A variant without it computes all pairs, or all
+that are not in the future; contract tests hold it to that.
 """
 
 from __future__ import annotations

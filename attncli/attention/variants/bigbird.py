@@ -17,15 +17,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import repeat
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
+from numpy.typing import NDArray
 from torch import Tensor
 
 from attncli.attention.block_layout import BlockLayout
 from attncli.attention.flash import flash_attention
 from attncli.attention.inputs import check_lengths, check_self_attention, precise, without_padding
 from attncli.attention.patterns import pattern_weights
+from attncli.attention.reach import Reach, Segments, segments
 from attncli.attention.stretches import cut, pick
 from attncli.attention.tiles import attend_tile, closed, extent, tile_numbers
 from attncli.registry import Entry, Parameter
@@ -171,6 +174,40 @@ def mask(
     _check(query_len, key_len, causal)
     layout = BlockLayout(key_len, block, random_blocks, global_blocks, window_blocks, seed)
     return layout.positions(layout.pattern(1))[0]
+
+
+def reach(
+    query_len: int,
+    key_len: int,
+    *,
+    causal: bool = False,
+    block: int = 64,
+    random_blocks: int = 3,
+    global_blocks: int = 1,
+    window_blocks: int = 1,
+    seed: int = 0,
+) -> Reach:
+    """Describe `mask` as the global blocks at both ends (everything in a global row), neighbours, and random blocks."""
+    _check(query_len, key_len, causal)
+    layout = BlockLayout(key_len, block, random_blocks, global_blocks, window_blocks, seed)
+    count, index = layout.blocks, np.arange(layout.blocks)
+    ends, sides = min(global_blocks, count), min(window_blocks, count)
+    is_global = (index < ends) | (index >= count - ends)
+    first = (np.zeros_like(index), np.where(is_global, count, ends))
+    last = (np.full_like(index, count - ends), np.where(is_global, 0, count))
+    low = np.maximum(index - sides, ends)
+    near = (low, np.where(is_global, 0, np.minimum(index + sides + 1, count - ends)))
+    drawn = [(picked, np.where(picked < 0, -1, picked + 1)) for picked in layout.first_draw().numpy().T]
+    parts = tuple(_of_blocks(layout, *part) for part in (first, last, near, *drawn))
+    notes = ("shown are the random blocks of head 0; each head draws its own",) if random_blocks else ()
+    return Reach(query_len, key_len, parts, causal=False, notes=notes)
+
+
+def _of_blocks(layout: BlockLayout, first: NDArray[np.int64], stop: NDArray[np.int64]) -> Segments:
+    """Write a run of blocks for each block of rows as a run of keys for each row."""
+    of_row = np.arange(layout.length) // layout.block
+    starts, stops = first[of_row] * layout.block, stop[of_row] * layout.block
+    return segments(layout.length, starts, np.minimum(stops, layout.length))
 
 
 def flops(

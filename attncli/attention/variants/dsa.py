@@ -20,6 +20,7 @@ from torch import Tensor
 from attncli.attention.chunks import join
 from attncli.attention.core import attention_scores, attention_weights, repeat_kv
 from attncli.attention.masks.causal import create_causal_mask
+from attncli.attention.reach import Reach, full_reach
 from attncli.attention.selection import gather_attend, lightning_index, select
 from attncli.registry import Entry, Parameter
 
@@ -151,6 +152,26 @@ def mask(
     if causal:
         return create_causal_mask(query_len, key_len)
     return torch.ones(query_len, key_len, dtype=torch.bool)
+
+
+def reach(
+    query_len: int,
+    key_len: int,
+    *,
+    causal: bool = False,
+    top_k: int = 0,
+    index_heads: int = 4,
+    index_dim: int = 32,
+    seed: int = 0,
+) -> Reach:
+    """Describe `mask`, which a text narrows down.
+
+    Raises:
+        ValueError: More keys are to be selected than there are.
+    """
+    count = _count(top_k, key_len)
+    note = f"the indexer scores these pairs; a row attends to its {count} best keys, which depend on the text"
+    return full_reach(query_len, key_len, causal=causal, notes=(note,))
 
 
 def flops(

@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import repeat
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
@@ -30,6 +31,7 @@ from attncli.attention.band import Band
 from attncli.attention.flash import computed_pairs, flash_attention
 from attncli.attention.inputs import precise, stack
 from attncli.attention.patterns import pattern_weights
+from attncli.attention.reach import Reach, own_positions, segments
 from attncli.attention.stretches import cut
 from attncli.attention.tiles import attend_tile, closed, tile_numbers
 from attncli.registry import Entry, Parameter
@@ -174,6 +176,29 @@ def mask(
     allowed = (distance.abs() < window * dilation) & (distance % dilation == 0)
     allowed |= (position < global_tokens) | (key < global_tokens)
     return allowed & (distance >= 0) if causal else allowed
+
+
+def reach(
+    query_len: int,
+    key_len: int,
+    *,
+    causal: bool = False,
+    window: int = 256,
+    dilation: int = 1,
+    global_tokens: int = 0,
+) -> Reach:
+    """Describe `mask` as the global keys (all keys in a global row), and the window's other keys."""
+    _check(query_len, key_len)
+    position = own_positions(query_len, key_len)
+    step, first = min(dilation, max(key_len, 1)), min(global_tokens, key_len)
+    far = min(window - 1, key_len // step) * step
+    is_global = position < first
+    ends = position + 1 if causal else np.full_like(position, key_len)
+    lead = segments(query_len, 0, np.where(is_global, ends, first))
+    low = np.maximum(position - far, first + (position - first) % step)
+    high = np.minimum(position + (0 if causal else far) + 1, key_len)
+    near = segments(query_len, low, np.where(is_global, 0, high), step=step)
+    return Reach(query_len, key_len, (lead, near), causal)
 
 
 def flops(

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
@@ -24,6 +25,7 @@ from torch import Tensor
 from attncli.attention.core import repeat_kv
 from attncli.attention.inputs import check_lengths, check_self_attention, stack
 from attncli.attention.patterns import pattern_weights
+from attncli.attention.reach import Reach, segments
 from attncli.attention.stretches import cut
 from attncli.attention.tiles import ROWS, attend_tile, closed, extent, tile_numbers
 from attncli.registry import Entry, Parameter
@@ -143,6 +145,27 @@ def mask(
     """
     _check(query_len, key_len, causal, stride, summary)
     return _pattern(key_len, stride, summary, 0)
+
+
+def reach(
+    query_len: int,
+    key_len: int,
+    *,
+    causal: bool = True,
+    stride: int = 128,
+    summary: int = 8,
+    per_head: bool = False,
+) -> Reach:
+    """Describe `mask` as the own block up to the row, and the summaries of the blocks before it."""
+    _check(query_len, key_len, causal, stride, summary)
+    longest = max(key_len, 1)
+    stride, summary = min(stride, longest), min(summary, longest)
+    row = np.arange(query_len)
+    block = row // stride * stride
+    own = segments(query_len, block, row + 1)
+    summed_up = segments(query_len, stride - summary, block, step=stride, width=summary)
+    notes = ("shown is head 0; each head reads another run of summary positions",) if per_head else ()
+    return Reach(query_len, key_len, (own, summed_up), causal=True, notes=notes)
 
 
 def _pattern(length: int, stride: int, summary: int, run: int) -> Bool[Tensor, "query key"]:

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import repeat
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
@@ -25,6 +26,7 @@ from torch import Tensor
 from attncli.attention.band import Band
 from attncli.attention.inputs import Stacked, check_self_attention, stack
 from attncli.attention.patterns import pattern_weights
+from attncli.attention.reach import Reach, segments
 from attncli.attention.stretches import cut
 from attncli.attention.tiles import Partial, attend_part, closed, join, tile_numbers
 from attncli.registry import Entry, Parameter
@@ -179,6 +181,15 @@ def mask(
     _check(query_len, key_len, causal)
     distance = torch.arange(query_len).unsqueeze(-1) - torch.arange(key_len)
     return (distance >= 0) & ((distance < stride) | (distance % stride == 0))
+
+
+def reach(query_len: int, key_len: int, *, causal: bool = True, stride: int = 128) -> Reach:
+    """Describe `mask` as the window, and the columns before it."""
+    _check(query_len, key_len, causal)
+    row, stride = np.arange(query_len), min(stride, max(key_len, 1))
+    window = segments(query_len, np.maximum(row - stride + 1, 0), row + 1)
+    columns = segments(query_len, row % stride, row - stride + 1, step=stride)
+    return Reach(query_len, key_len, (window, columns), causal=True)
 
 
 def flops(
