@@ -39,7 +39,7 @@ def weights_view(
     """
     header = Header(
         command="show",
-        title=f"{source_title(run.source)} · {_what(matrices, kind)}",
+        title=f"{source_title(run.source)} · {what_is_shown(matrices, kind)}",
         provenance=made,
         source=run.source,
         notes=(*run.notes, *_dead_row_notes(matrices)),
@@ -130,7 +130,8 @@ def source_title(source: SourceInfo) -> str:
     return safe_label(PurePath(source.name).name or source.name)
 
 
-def _what(matrices: Sequence[Matrix], kind: Kind) -> str:
+def what_is_shown(matrices: Sequence[Matrix], kind: str) -> str:
+    """Say which attention some matrices are, for a title."""
     if len(matrices) != 1:
         return f"{_OF_KIND[kind]}, {len(matrices)} heads"
     only = matrices[0]

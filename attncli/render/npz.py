@@ -6,7 +6,8 @@
     query_tokens, key_tokens  labels
     meta             the JSON document without weights
 
-A pattern that belongs to no model is called by its unit, ``mask``. `top` plays no part: everything is in.
+A matrix with a label is called by it: ``full``. Another that belongs to no model is called by its unit, ``mask``.
+`top` plays no part: everything is in.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def arrays(grid: MatrixGrid) -> dict[str, NDArray[np.generic]]:
     import numpy as np
 
     packed: dict[str, NDArray[np.generic]] = {}
-    for name, matrices in _by_site(grid).items():
+    for name, matrices in by_site(grid).items():
         packed |= _site_arrays(grid, name, matrices)
     packed["query_tokens"] = np.array([token.label for token in grid.query_tokens], dtype=np.str_)
     packed["key_tokens"] = np.array([token.label for token in grid.key_tokens], dtype=np.str_)
@@ -73,7 +74,7 @@ def _site_arrays(grid: MatrixGrid, name: str, matrices: list[Matrix]) -> dict[st
         name: values > 0 if grid.unit == "mask" else values.astype(np.float32, copy=False),
         f"{name}.heads": np.array(heads, dtype=np.int64),
     }
-    if grid.unit == "weight" and any(matrix.allowed is not None for matrix in matrices):
+    if grid.unit != "mask" and any(matrix.allowed is not None for matrix in matrices):
         packed[f"{name}.allowed"] = np.stack([_allowed(matrix) for matrix in matrices])
     return packed
 
@@ -84,10 +85,12 @@ def _allowed(matrix: Matrix) -> NDArray[np.bool_]:
     return np.ones(matrix.values.shape, np.bool_) if matrix.allowed is None else matrix.allowed
 
 
-def _by_site(grid: MatrixGrid) -> dict[str, list[Matrix]]:
+def by_site(grid: MatrixGrid) -> dict[str, list[Matrix]]:
+    """Put a grid's matrices together that share an array, under its name."""
     sites: dict[str, list[Matrix]] = {}
     for matrix in grid.matrices:
         layer = None if matrix.layer is None else str(matrix.layer)
-        name = ".".join(part for part in (matrix.kind, layer) if part is not None) or grid.unit
+        site = ".".join(part for part in (matrix.kind, layer) if part is not None)
+        name = matrix.label or site or grid.unit
         sites.setdefault(name, []).append(matrix)
     return sites
