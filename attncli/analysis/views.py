@@ -148,9 +148,9 @@ def _first_token_notes(matrices: Sequence[Matrix], run: Run, queries: Tokens, ke
     if share is None:
         return []
     first = next(token.label for token in keys if token.position == 0)
-    return [
-        f'{100 * share:.0f} % of all attention goes to the first token, "{first}" (rows after it, maps shown)'
-    ]
+    rows = sum(token.position > 0 for token in queries)
+    where = f"{len(matrices)} {'map' if len(matrices) == 1 else 'maps'}, {rows} rows after it"
+    return [f'{100 * share:.0f} % of all attention goes to the first token, "{first}" ({where})']
 
 
 def first_token_share(matrices: Sequence[Matrix], queries: Tokens, keys: Tokens) -> float | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any
 
 from attncli.errors import CaptureError, UsageError
@@ -51,7 +52,8 @@ def prepare_chat(loaded: Loaded, text: str, system: str | None = None, *, trunca
     )
     starts = [start for start, _ in made["offset_mapping"]]
     marked = {kind: _marked(tokens, conversation, starts) for kind, tokens in prepared.queries.items()}
-    return replace(prepared, queries=marked, keys=marked)
+    notes = (*prepared.notes, *(_parts_note(tokens) for tokens in marked.values()))
+    return replace(prepared, queries=marked, keys=marked, notes=notes)
 
 
 def converse(loaded: Loaded, text: str, system: str | None) -> Conversation:
@@ -106,6 +108,12 @@ def _write(loaded: Loaded, messages: Sequence[Message], *, answer: bool = False)
         reason = " ".join(str(error).split())[:160]
         raise UsageError(f"--chat: {loaded.name}'s template takes no such conversation: {reason}") from error
     return str(written)
+
+
+def _parts_note(tokens: Tokens) -> str:
+    parts = [(name, list(same)) for name, same in groupby(tokens, key=lambda token: token.segment)]
+    told = ", ".join(f"{name} {same[0].position}–{same[-1].position}" for name, same in parts)
+    return f"parts of the conversation (▸ where one begins): {told}"
 
 
 def _marked(tokens: Tokens, conversation: Conversation, starts: Sequence[int]) -> Tokens:

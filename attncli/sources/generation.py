@@ -212,7 +212,7 @@ def _note(loaded: Loaded, chosen: _Chosen, prompt: int, sampling: Sampling) -> s
         else f"temperature {sampling.temperature:g}, seed {sampling.seed}"
     )
     end = ", then ended" if chosen.ended else ""
-    return f'generated from position {prompt} on ({len(chosen.ids)} tokens, {how}{end}): "{text}"'
+    return f'generated from position {prompt} on (▸, {len(chosen.ids)} tokens, {how}{end}): "{text}"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,8 +296,10 @@ def _decode(
         CaptureError: The model does not run so.
     """
     model, feed, cache, seen = loaded.model, start, None, 0
+    known = inspect.signature(model.forward).parameters
+    cache_name = "cache" if "cache" in known else "past_key_values"  # transformers has renamed it
     common: dict[str, Any] = {"use_cache": True}
-    if "logits_to_keep" in inspect.signature(model.forward).parameters:
+    if "logits_to_keep" in known:
         common["logits_to_keep"] = 1
     name = "input_ids"
     with _explained(loaded):
@@ -309,8 +311,9 @@ def _decode(
             common["attention_mask"] = source.get("attention_mask")
         while True:
             with around(seen):
-                outputs = model(**{name: feed}, past_key_values=cache, **common)
-            cache, seen = getattr(outputs, "past_key_values", None), seen + feed.shape[1]
+                outputs = model(**{name: feed}, **{cache_name: cache}, **common)
+            seen += feed.shape[1]
+            cache = getattr(outputs, "past_key_values", getattr(outputs, "cache", None))
             if cache is None:
                 raise CaptureError(
                     f"{loaded.family} keeps no keys and values: it cannot be followed step by step"
