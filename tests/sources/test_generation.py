@@ -12,7 +12,7 @@ import torch
 from attncli.analysis.observers import FullWeights
 from attncli.analysis.selection import parse_selection
 from attncli.errors import CaptureError, ModelError, UsageError
-from attncli.record import Kind, Site
+from attncli.record import Kind, Request, Site, WeightBlock
 from attncli.sources.generation import GeneratedSource, Sampling, _placed, write
 from attncli.sources.loading import Loaded, LoadOptions, load
 from attncli.sources.pretrained import Prepared, prepare
@@ -164,6 +164,25 @@ def test_picked_rows_and_heads_are_the_same_numbers() -> None:
     source.run([part])
     expected = whole.matrices()[1 * 4 + 2].values[[12, 3]][:, [10, 2]]
     np.testing.assert_allclose(part.matrices()[0].values, expected, atol=1e-7)
+
+
+def test_an_observer_is_asked_once_a_site_and_shown_each_row_once_over_all_keys() -> None:
+    source = write(loaded("mistral", DECODERS["mistral"]), prompt("decoder"), Sampling(3))
+    asked: list[int] = []
+    shown: dict[int, list[int]] = {}
+
+    class Counting:
+        def request(self, site: Site) -> Request:
+            asked.append(site.layer)
+            return Request()
+
+        def update(self, block: WeightBlock) -> None:
+            assert (block.first_key, block.weights.shape[-1]) == (0, PROMPT + 3)
+            shown.setdefault(block.site.layer, []).extend(block.rows)
+
+    source.run([Counting()])
+    assert asked == [0, 1, 2] and set(shown) == {0, 1, 2}
+    assert all(rows == list(range(PROMPT + 3)) for rows in shown.values())
 
 
 def test_more_than_the_model_reads_is_refused_with_what_fits() -> None:
