@@ -22,5 +22,7 @@ test:
 	-$(PYTHON) tests/models/fetch.py
 	$(PYTHON) -m pytest
 
+# Prints Markdown tables: what was measured, what was promised.
 bench:
-	$(PYTHON) -m attncli bench
+	$(PYTHON) benchmarks/startup.py
+	$(PYTHON) benchmarks/variants.py

@@ -1,4 +1,4 @@
-"""Finds what there is to choose from: variants, masks, metrics, formats, sources.
+"""Finds what there is to choose from: variants, masks, metrics, formats, sources, a benchmark's peers.
 
 One file is one choice. A file in one of the `FOLDERS` that has a module-level
 
@@ -26,6 +26,7 @@ FOLDERS: Mapping[str, str] = {
     "masks": "attncli.attention.masks",
     "metrics": "attncli.analysis.metrics",
     "formats": "attncli.render",
+    "peers": "attncli.bench.peers",
 }
 
 type_names = {bool: "true or false", int: "a whole number", float: "a number", str: "a word"}

@@ -1,7 +1,7 @@
 """What is shown, without saying how: labels, numbers, title, provenance, no colours.
 
 A renderer turns one of these into bytes. The set is small and closed: `MatrixGrid` (one matrix is a grid of
-one), `Table`, and what later commands add beside them.
+one), `Table`, and `Curves`.
 """
 
 from __future__ import annotations
@@ -106,12 +106,14 @@ class Column:
         title: Heading in a terminal; the name with spaces where None.
         unit: ``bits``, ``seconds``, ``bytes``; empty for a plain number or a text.
         digits: Digits behind the point for people. Data formats have them all.
+        right: Align it as numbers are, though its values are texts.
     """
 
     name: str
     title: str | None = None
     unit: str = ""
     digits: int = 3
+    right: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,4 +133,56 @@ class Table:
     extra: Mapping[str, object] = field(default_factory=dict)
 
 
-View = MatrixGrid | Table
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """One line of a plot.
+
+    Args:
+        about: What follows from it, a few characters to stand beside its name: ``n^1.98``.
+        quiet: There for comparison, and drawn so.
+    """
+
+    name: str
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    about: str = ""
+    quiet: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """Curves over one quantity, both axes logarithmic.
+
+    Args:
+        title: What goes up.
+        unit: Of what goes up: ``seconds`` or ``bytes``.
+        x_name: What goes right, a plain number.
+        slopes: Exponents to draw for orientation: 1 and 2 for n and n².
+    """
+
+    title: str
+    unit: Literal["seconds", "bytes"]
+    x_name: str
+    curves: tuple[Curve, ...]
+    slopes: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Curves:
+    """Measurements over a length: the answer of ``bench``.
+
+    Args:
+        plots: For pictures.
+        tables: For people: what was measured, and what follows from it.
+        data: For programs: one row for each measurement.
+        document: The JSON document's keys, besides those that all documents have.
+    """
+
+    header: Header
+    plots: tuple[Plot, ...]
+    tables: tuple[Table, ...]
+    data: Table
+    document: Mapping[str, object]
+
+
+View = MatrixGrid | Table | Curves

@@ -1,15 +1,13 @@
 """What all tests share: where the pretrained models are, tiny ones, and how to run a command line."""
 
 import io
-import json
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 import tiny
+from commandline import Cli, Result
 
 
 def models_folder() -> Path:
@@ -32,22 +30,6 @@ def model_folder() -> Callable[[str], Path]:
         return folder
 
     return find
-
-
-@dataclass(frozen=True)
-class Result:
-    """What a command left behind: exit code, stdout, stderr."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-
-Cli = Callable[..., Result]
 
 
 @pytest.fixture

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from attncli.attention.stretches import cut
 from attncli.attention.tiles import closed
 
 
@@ -42,9 +44,9 @@ class Stacked:
     padding: Float[Tensor, "stacks 1 key"] | None
     heads: int
 
-    def rows(self, rows: slice) -> Float[Tensor, "stacks group_rows head_dim"]:
-        """Cut out some rows of every head, and stack the heads of a group."""
-        return self.query[:, :, rows].reshape(len(self.query), -1, self.query.shape[-1])
+    def rows(self, parts: Sequence[slice]) -> Iterator[Float[Tensor, "stacks group_rows head_dim"]]:
+        """Cut out rows of every head, part by part, and stack the heads of a group."""
+        return (part.flatten(1, 2) for part in cut(self.query, parts))
 
     def unstack(
         self, output: Float[Tensor, "stacks group_rows dim"]

@@ -1,6 +1,6 @@
 """What stands in a cell of a terminal heatmap, by what the terminal can show.
 
-Drawing is by *codes*, a small whole number for each cell: the step of the scale, or below 0 one of two marks.
+Drawing is by *codes*, a small whole number for each cell: the step of the scale, or one of two marks.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 
 from attncli.render import Options
 from attncli.render.canvas import Line, Run
-from attncli.render.colors import Paint, mask_paint, scale
+from attncli.render.colors import Paint, diverging, mask_paint, scale
+from attncli.render.pooling import Field
+from attncli.render.scales import WEIGHTS, Scale
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,9 +21,13 @@ if TYPE_CHECKING:
 
 FORBIDDEN_CODE = -1
 UNDEFINED_CODE = -2
+"""No step of a scale is below 0, whatever the sign of the number that it stands for."""
 
 _SHADES = " ░▒▓█"
 _ASCII_SHADES = " .:-=+*#%@"
+_SIGNED_SHADES = "≡=- ░▒█"
+_ASCII_SIGNED_SHADES = "=- +#"
+"""Below 0 strokes, above it blocks, so that one character tells the sign."""
 
 
 @dataclass(frozen=True)
@@ -30,11 +36,13 @@ class Pen:
 
     Args:
         options: The terminal: its colours, its alphabet.
-        unit: ``weight`` or ``mask``; a mask is drawn filled or empty, not through the scale.
+        unit: ``weight``, ``signed`` or ``mask``; a mask is drawn filled or empty, not through the scale.
+        scale: From numbers to steps, the same for all matrices of a grid.
     """
 
     options: Options
     unit: str = "weight"
+    scale: Scale = WEIGHTS
 
     @cached_property
     def paints(self) -> tuple[Paint, ...]:
@@ -42,13 +50,16 @@ class Pen:
         if self.unit == "mask":
             paint = mask_paint(self.options.color)
             return (paint,) if paint else ()
-        return scale(self.options.colormap, self.options.color)
+        ramp = scale(self.options.colormap, self.options.color)  # also where it only checks the name
+        return diverging(self.options.color) if self.scale.signed else ramp
 
     @cached_property
     def shades(self) -> str:
         """The steps as characters, for use without colour."""
         if self.unit == "mask":
             return "■" if self.options.unicode else "#"
+        if self.scale.signed:
+            return _SIGNED_SHADES if self.options.unicode else _ASCII_SIGNED_SHADES
         return _SHADES if self.options.unicode else _ASCII_SHADES
 
     @property
@@ -72,16 +83,17 @@ class Pen:
         """The mark of a weight that is not a number."""
         return "×" if self.options.unicode else "?"
 
-    def codes(self, values: NDArray[np.float32]) -> NDArray[np.int16]:
-        """Give each weight its step on the square-root scale, and the rest their marks."""
+    def codes(self, field: Field) -> NDArray[np.int16]:
+        """Give each number its step on the scale, and the rest their marks."""
         import numpy as np
 
         steps = len(self.paints or self.shades)
-        undefined, forbidden = np.isnan(values), values < 0
-        root = np.sqrt(np.clip(np.where(undefined, 0, values), 0, 1))
-        codes: NDArray[np.int16] = np.minimum((root * steps).astype(np.int16), steps - 1)
-        codes[forbidden] = FORBIDDEN_CODE
-        codes[undefined] = UNDEFINED_CODE
+        defined = np.isfinite(field.values)
+        places = self.scale.places(np.where(defined, field.values, 0))
+        codes: NDArray[np.int16] = np.minimum((places * steps).astype(np.int16), steps - 1)
+        codes[~defined] = UNDEFINED_CODE
+        if field.allowed is not None:
+            codes[~field.allowed] = FORBIDDEN_CODE
         return codes
 
     def cell(self, code: int, width: int) -> Run:
@@ -95,12 +107,12 @@ class Pen:
             return self.shades[code].ljust(width), ""
         return self.shades[code] * width, ""
 
-    def number(self, value: float, code: int, bold: bool) -> Run:
-        """Draw one cell with its number, four cells wide."""
+    def number(self, text: str, code: int, width: int, bold: bool) -> Run:
+        """Draw one cell with its number, `width` cells wide."""
         if code < 0:
             mark = self.forbidden if code == FORBIDDEN_CODE else self.undefined
-            return f"  {mark} ", ""
-        text = f" {short_number(value)}"
+            return mark.rjust(width - 1) + " ", ""
+        text = text.rjust(width)
         if not self.paints:
             return text, ""
         filled = self.paints[code].filled
@@ -141,14 +153,3 @@ class Pen:
         """Draw one row of cells in each line, each `width` cells wide."""
         drawn = {code: self.cell(code, width) for code in set(codes.ravel().tolist())}
         return [[drawn[code] for code in row] for row in codes.tolist()]
-
-
-def short_number(value: float) -> str:
-    """Write a weight in three cells.
-
-    >>> short_number(0.817), short_number(0.004), short_number(0.996), short_number(0.0)
-    ('.82', '.00', '1.0', '  0')
-    """
-    if value == 0:
-        return "  0"
-    return "1.0" if value >= 0.995 else f"{max(value, 0):.2f}"[1:]

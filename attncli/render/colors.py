@@ -39,7 +39,16 @@ _RAMPS_16: Mapping[str, tuple[int, ...]] = {
 """Few colours, in the one order of brightness that common palettes agree on. Their exact values are the
 terminal's affair, so only clearly dark and clearly light ones are used."""
 
+_DIVERGING = "08306b 1f5fa6 4a90c9 9cc5e0 d6d6d6 f5be7e dd8a2c ac5a10 6b3103"
+"""From blue (negative) to brown (positive), darker away from 0. The grey of 0 is neither the black nor the white
+that a terminal's ground may be."""
+
+_DIVERGING_256 = (17, 25, 68, 110, 188, 215, 172, 130, 52)
+_DIVERGING_16 = (4, 6, 7, 11, 3)
+
 _TRUECOLOR_STEPS = 64
+_DIVERGING_STEPS = 65
+"""Odd, so that 0 has a step of its own."""
 COLORMAPS = tuple(_STOPS)
 
 
@@ -81,6 +90,17 @@ def scale(colormap: str, mode: ColorMode) -> tuple[Paint, ...]:
 
 
 @cache
+def diverging(mode: ColorMode) -> tuple[Paint, ...]:
+    """Give the steps of the scale for numbers with a sign, an odd number of them; none where there is no colour."""
+    if mode == "truecolor":
+        fractions = (step / (_DIVERGING_STEPS - 1) for step in range(_DIVERGING_STEPS))
+        return tuple(_rgb_paint(diverging_color(fraction)) for fraction in fractions)
+    if mode == "256":
+        return tuple(map(_palette_paint, _DIVERGING_256))
+    return tuple(map(_basic_paint, _DIVERGING_16)) if mode == "16" else ()
+
+
+@cache
 def mask_paint(mode: ColorMode) -> Paint | None:
     """Give the one colour that marks an allowed pair, of no scale; None where there is no colour."""
     paints = {"truecolor": _rgb_paint((74, 144, 217)), "256": _palette_paint(68), "16": _basic_paint(6)}
@@ -89,7 +109,15 @@ def mask_paint(mode: ColorMode) -> Paint | None:
 
 def color_at(colormap: str, fraction: float) -> RGB:
     """Give a colour map's colour at a fraction between 0 and 1."""
-    stops = _parse(colormap)
+    return _mix(_parse(_STOPS[colormap]), fraction)
+
+
+def diverging_color(fraction: float) -> RGB:
+    """Give the colour of a number with a sign: 0 for the most negative, ½ for 0, 1 for the most positive."""
+    return _mix(_parse(_DIVERGING), fraction)
+
+
+def _mix(stops: Sequence[RGB], fraction: float) -> RGB:
     place = min(max(fraction, 0.0), 1.0) * (len(stops) - 1)
     low = min(int(place), len(stops) - 2)
     mixed = (a + (b - a) * (place - low) for a, b in zip(stops[low], stops[low + 1], strict=True))
@@ -98,8 +126,8 @@ def color_at(colormap: str, fraction: float) -> RGB:
 
 
 @cache
-def _parse(colormap: str) -> Sequence[RGB]:
-    return [(int(stop[:2], 16), int(stop[2:4], 16), int(stop[4:], 16)) for stop in _STOPS[colormap].split()]
+def _parse(colors: str) -> Sequence[RGB]:
+    return [(int(stop[:2], 16), int(stop[2:4], 16), int(stop[4:], 16)) for stop in colors.split()]
 
 
 def luminance(color: RGB) -> float:

@@ -16,7 +16,7 @@ from attncli.labels import safe_label
 from attncli.render import Options
 from attncli.render.fonts import families, has_replaced
 from attncli.render.grids import require_grid
-from attncli.view import Header, Matrix, MatrixGrid, View
+from attncli.view import Curves, Header, Matrix, MatrixGrid, View
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -79,13 +79,16 @@ def visualize_attention(
     return build(MatrixGrid(header, (matrix,), query_tokens, labels), Options())
 
 
-def build(grid: MatrixGrid, options: Options) -> Figure:
-    """Draw a grid as a figure: one matrix large, several as small panels."""
+def build(view: MatrixGrid | Curves, options: Options) -> Figure:
+    """Draw a grid as a figure, one matrix large or several as small panels; or curves."""
+    from attncli.render.curves import draw_curves
     from attncli.render.panels import draw_panels
     from attncli.render.plot import draw_one
 
     with settings():
-        return draw_one(grid, options) if len(grid.matrices) == 1 else draw_panels(grid, options)
+        if isinstance(view, Curves):
+            return draw_curves(view)
+        return draw_one(view, options) if len(view.matrices) == 1 else draw_panels(view, options)
 
 
 def save(view: View, options: Options, form: str) -> bytes:
@@ -94,11 +97,12 @@ def save(view: View, options: Options, form: str) -> bytes:
     Args:
         form: ``png``, ``svg`` or ``pdf``.
     """
-    grid = require_grid(view, form)
+    drawn = view if isinstance(view, Curves) else require_grid(view, form)
     buffer = io.BytesIO()
     with settings():
-        metadata = _METADATA[form] | ({"Title": safe_label(grid.header.title)} if grid.header.title else {})
-        build(grid, options).savefig(buffer, format=form, dpi=options.dpi, metadata=metadata)
+        title = drawn.header.title
+        metadata = _METADATA[form] | ({"Title": safe_label(title)} if title else {})
+        build(drawn, options).savefig(buffer, format=form, dpi=options.dpi, metadata=metadata)
     return buffer.getvalue()
 
 

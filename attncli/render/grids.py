@@ -1,7 +1,8 @@
-"""What several formats need to know of a grid: its rows as a list, its strongest keys, its labels."""
+"""What several formats need to know of a grid: names, labels, facts, its strongest keys, its numbers as text."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -9,12 +10,16 @@ from typing import TYPE_CHECKING
 from attncli.errors import UsageError
 from attncli.labels import ascii_label, safe_label
 from attncli.render import Options
+from attncli.render.decimals import number_texts, row_texts
 from attncli.view import Matrix, MatrixGrid, View
 
 if TYPE_CHECKING:
     from attncli.record import Token, Tokens
 
-_ASCII_WORDS = str.maketrans({"·": "-", "×": "x", "–": "-", "—": "-", "…": "...", "√": "sqrt ", "≈": "~"})
+_UNITS = ("bits", "bytes", "seconds")
+_ASCII_WORDS = str.maketrans(
+    {"·": "-", "×": "x", "–": "-", "—": "-", "…": "...", "√": "sqrt ", "≈": "~", "±": "+/-", "µ": "u"}
+)
 
 
 def require_grid(view: View, format_name: str) -> MatrixGrid:
@@ -62,18 +67,57 @@ def words(text: str, options: Options) -> str:
     return label if options.unicode else ascii_label(label.translate(_ASCII_WORDS))
 
 
-def site_name(matrix: Matrix) -> str:
-    """Name a matrix with its kind: ``encoder L4H7``; empty for a pattern of no model."""
-    return " ".join(part for part in (matrix.kind, matrix.name) if part)
+def site_names(matrices: Sequence[Matrix]) -> list[str]:
+    """Name matrices for people: by their labels, or with kind, layer and head; empty for a nameless pattern.
+
+    >>> import numpy as np
+    >>> one = np.zeros((1, 1), np.float32)
+    >>> site_names([Matrix(one, label="full"), Matrix(one, kind="encoder", layer=4, head=7)])
+    ['full', 'encoder L4H7']
+    """
+    return [
+        short if matrix.label or not matrix.kind else f"{matrix.kind} {short}".strip()
+        for matrix, short in zip(matrices, short_names(matrices), strict=True)
+    ]
+
+
+def short_names(matrices: Sequence[Matrix]) -> list[str]:
+    """Name matrices in a few cells, without their kind; a label that several share is told apart by layer and head.
+
+    >>> import numpy as np
+    >>> one = np.zeros((1, 1), np.float32)
+    >>> short_names([Matrix(one, label="a", head=0), Matrix(one, label="a", head=1), Matrix(one, layer=2)])
+    ['a H0', 'a H1', 'L2']
+    """
+    used = Counter(matrix.label for matrix in matrices)
+    return [
+        f"{matrix.label} {matrix.name}".strip()
+        if matrix.label and used[matrix.label] > 1
+        else matrix.label or matrix.name
+        for matrix in matrices
+    ]
+
+
+def count_text(grid: MatrixGrid) -> str:
+    """Say how many matrices of what there are: ``12 heads``."""
+    named = any(matrix.label is not None for matrix in grid.matrices)
+    what = "masks" if grid.unit == "mask" else ("matrices" if named else "heads")
+    return f"{len(grid.matrices)} {what}"
 
 
 def fact_texts(facts: Mapping[str, object]) -> list[str]:
-    """Write a matrix's facts in a few words each; of a long list its range.
+    """Write a matrix's facts in a few words each; of a long list its range. What is undefined is left out.
 
-    >>> fact_texts({"density": 0.53846, "keys_per_row": [1, 2, 3]})
-    ['density 0.538', 'keys per row 1–3']
+    >>> fact_texts({"density": 0.53846, "keys_per_row": [1, 2, 3], "kl_bits": 0.25, "error": None})
+    ['density 0.538', 'keys per row 1–3', 'kl 0.25 bits']
     """
-    return [f"{name.replace('_', ' ')} {_fact_value(value)}" for name, value in facts.items()]
+    return [_fact_text(name, value) for name, value in facts.items() if value is not None]
+
+
+def _fact_text(name: str, value: object) -> str:
+    start, _, unit = name.rpartition("_")
+    before, after = (start, f" {unit}") if unit in _UNITS else (name, "")
+    return f"{before.replace('_', ' ')} {_fact_value(value)}{after}"
 
 
 def _fact_value(value: object) -> str:
@@ -103,13 +147,13 @@ class Strongest:
 
 
 def strongest_keys(matrix: Matrix, top: int) -> list[Strongest]:
-    """Find the `top` largest weights of each row among its allowed keys; of equals, the earlier key.
+    """Find the `top` weights of each row that are largest in absolute value; of equals, the earlier key.
 
-    A row with fewer allowed keys gives fewer. Undefined weights come last.
+    Only allowed keys count; a row with fewer of them gives fewer. Undefined weights come last.
     """
     import numpy as np
 
-    order = np.argsort(-matrix.values, axis=1, kind="stable")
+    order = np.argsort(-np.abs(matrix.values), axis=1, kind="stable")
     rows = []
     for row, columns in enumerate(order):
         if matrix.allowed is not None:
@@ -119,24 +163,30 @@ def strongest_keys(matrix: Matrix, top: int) -> list[Strongest]:
     return rows
 
 
-def float_texts(row: Sequence[float] | object) -> list[str]:
+def largest_of_rows(matrix: Matrix) -> set[tuple[int, int]]:
+    """Find, as rows and columns, the defined numbers that no other of their row exceeds in absolute value."""
+    import numpy as np
+
+    sizes = np.abs(matrix.values)
+    counted = np.isfinite(sizes) if matrix.allowed is None else np.isfinite(sizes) & matrix.allowed
+    largest = np.max(sizes, axis=1, initial=0, where=counted, keepdims=True)
+    rows, columns = np.nonzero((sizes == largest) & counted)
+    return set(zip(rows.tolist(), columns.tolist(), strict=True))
+
+
+def float_texts(row: Sequence[float]) -> list[str]:
     """Write float32 numbers in the fewest digits that read back as the same; undefined ones are ``nan``.
 
-    >>> import numpy as np
-    >>> float_texts(np.array([0.1, 1, 0, 1e-5, np.nan], np.float32))
-    ['0.1', '1.0', '0.0', '1e-05', 'nan']
+    >>> float_texts([0.1, 1, 0, -1e-5, float("nan")])
+    ['0.1', '1.0', '0.0', '-1e-05', 'nan']
     """
     import numpy as np
 
-    numbers = np.asarray(row, dtype=np.float32)
-    filled = np.flatnonzero(numbers)  # a causal row is half zeros, and conversion is what takes the time
-    texts = ["0.0"] * numbers.size
-    for index, text in zip(filled.tolist(), numbers[filled].astype("U").tolist(), strict=True):
-        texts[index] = text
-    return texts
+    return number_texts(np.asarray(row, dtype=np.float32))
 
 
-def number_texts(matrix: Matrix, unit: str) -> Iterator[list[str]]:
+def matrix_texts(matrix: Matrix, unit: str) -> Iterator[list[str]]:
     """Write a matrix row by row: weights as `float_texts`, a mask as 0 and 1."""
-    for row in matrix.values:
-        yield ["1" if value > 0 else "0" for value in row.tolist()] if unit == "mask" else float_texts(row)
+    if unit != "mask":
+        return row_texts(matrix.values)
+    return (["1" if value > 0 else "0" for value in row.tolist()] for row in matrix.values)

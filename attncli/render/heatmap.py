@@ -12,8 +12,10 @@ from attncli.registry import Entry
 from attncli.render import Options
 from attncli.render.canvas import Line, paint, wrap
 from attncli.render.cells import Pen
-from attncli.render.grids import fact_texts, require_grid, site_name, words
+from attncli.render.grids import fact_texts, require_grid, site_names, words
+from attncli.render.layout import labelled
 from attncli.render.legend import legend
+from attncli.render.scales import scale_of
 from attncli.render.single import draw_single
 from attncli.render.tiles import draw_tiles
 from attncli.view import MatrixGrid, View
@@ -33,7 +35,7 @@ def render(view: View, options: Options) -> bytes:
     """Draw a grid as lines that are nowhere wider than the terminal; 80 cells in a pipe."""
     grid = require_grid(view, "heatmap")
     options = replace(options, width=max(_NARROWEST, options.width or _PIPED_WIDTH))
-    pen = Pen(options, grid.unit)
+    pen = Pen(options, grid.unit, scale_of(grid))
     text = paint([*_head(grid, options), *_body(grid, pen), *_foot(grid, options)])
     return text.encode("utf-8" if options.unicode else "ascii", "backslashreplace")
 
@@ -56,14 +58,21 @@ def _head(grid: MatrixGrid, options: Options) -> list[Line]:
 
 def _foot(grid: MatrixGrid, options: Options) -> list[Line]:
     assert options.width is not None
-    several = len(grid.matrices) > 1
-    lines = []
-    for matrix, facts in list(zip(grid.matrices, grid.facts, strict=False))[:_MOST_FACTS]:
-        name = f"{site_name(matrix)}: " if several else ""
-        lines.append(name + " · ".join(fact_texts(facts)))
-    if len(grid.facts) > _MOST_FACTS:
-        lines.append(f"and {len(grid.facts) - _MOST_FACTS} more in the data formats")
-    lines += [f"note: {note}" for note in grid.header.notes]
+    lines = [*_fact_lines(grid), *(f"note: {note}" for note in grid.header.notes)]
     return [
         [(part, "")] for line in lines for part in wrap(words(line, options), options.width, options.cut_mark)
+    ]
+
+
+def _fact_lines(grid: MatrixGrid) -> list[str]:
+    """Write the facts that no caption tells."""
+    several = len(grid.matrices) > 1
+    if several and labelled(grid.matrices):
+        return []
+    names = [f"{name}: " if several else "" for name in site_names(grid.matrices)]
+    told = list(zip(names, grid.facts, strict=False))
+    lines = [name + " · ".join(fact_texts(facts)) for name, facts in told[:_MOST_FACTS]]
+    return [
+        *lines,
+        *([f"and {len(told) - _MOST_FACTS} more in the data formats"] if len(told) > _MOST_FACTS else []),
     ]

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 from attncli.record import Provenance, Token
 from attncli.registry import Entry
 from attncli.render import Options
-from attncli.render.grids import float_texts, strongest_keys
-from attncli.view import SCHEMA, Header, Matrix, MatrixGrid, Table, View
+from attncli.render.decimals import row_texts
+from attncli.render.grids import strongest_keys
+from attncli.view import SCHEMA, Curves, Header, Matrix, MatrixGrid, Table, View
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 ENTRY = Entry(
     name="json",
     summary="One JSON document with everything: tokens, weights, source, provenance",
-    attributes={"suffixes": (".json",), "views": ("MatrixGrid", "Table"), "binary": False},
+    attributes={"suffixes": (".json",), "views": ("MatrixGrid", "Table", "Curves"), "binary": False},
 )
 
 
@@ -38,6 +39,9 @@ def document(view: View, *, weights: bool = True) -> dict[str, Any]:
     """
     if isinstance(view, Table):
         return _table_document(view)
+    if isinstance(view, Curves):
+        body = {key: plain(value) for key, value in view.document.items()}
+        return {**_head(view.header), "title": view.header.title, **body, **_tail(view.header)}
     return {
         **_head(view.header),
         "title": view.header.title,
@@ -169,17 +173,15 @@ def _text(value: Any) -> str:
 
 def _array_text(array: np.ndarray[Any, Any]) -> str:
     if array.ndim == 0:
-        return next(_row_texts(array.reshape(1, 1)))[0]
+        return json.dumps(plain(array[()]))
     return "[" + ", ".join("[" + ", ".join(row) + "]" for row in _row_texts(array)) + "]"
 
 
 def _row_texts(array: np.ndarray[Any, Any]) -> Iterator[list[str]]:
     import numpy as np
 
-    for row in array:
-        if array.dtype.kind != "f":
-            yield [str(value) for value in row.tolist()]
-        elif np.isfinite(row).all():
-            yield float_texts(row)
-        else:
-            yield ["null" if not math.isfinite(float(text)) else text for text in float_texts(row)]
+    if array.dtype.kind != "f":
+        yield from ([str(value) for value in row.tolist()] for row in array)
+        return
+    for texts, finite in zip(row_texts(array), np.isfinite(array).all(axis=1).tolist(), strict=True):
+        yield texts if finite else ["null" if text[-1] in "fn" else text for text in texts]

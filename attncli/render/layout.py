@@ -1,10 +1,11 @@
-"""Where each of many matrices stands in a picture: by layer and head, or one after another."""
+"""Where each of many matrices stands in a picture: by layer and head, or one after another as they are read."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from attncli.render.grids import short_names
 from attncli.view import Matrix
 
 
@@ -21,8 +22,10 @@ class Place:
 def arrange(matrices: Sequence[Matrix], most_across: int) -> list[Place]:
     """Lay matrices out, layers down and heads across, each kind below the last.
 
-    One head of many layers, and a choice of heads that would leave most places empty, go one after another.
+    Matrices with labels, one head of many layers, and a choice of heads that would leave most places empty, go
+    one after another.
     """
+    names = short_names(matrices)
     kinds = list(dict.fromkeys(matrix.kind for matrix in matrices))
     places: list[Place] = []
     for kind in kinds:
@@ -33,7 +36,7 @@ def arrange(matrices: Sequence[Matrix], most_across: int) -> list[Place]:
         if laid is None or max(column for _, column in laid.values()) >= most_across:
             laid = {index: divmod(number, most_across) for number, index in enumerate(members)}
         for index, (row, column) in laid.items():
-            places.append(Place(index, first + row, column, prefix + matrices[index].name))
+            places.append(Place(index, first + row, column, prefix + names[index]))
     return places
 
 
@@ -41,6 +44,8 @@ def by_layer_and_head(
     matrices: Sequence[Matrix], members: Sequence[int]
 ) -> dict[int, tuple[int, int]] | None:
     """Give each matrix the row of its layer and the column of its head; None where that is no good layout."""
+    if labelled([matrices[index] for index in members]):
+        return None
     layers = list(dict.fromkeys(matrices[index].layer for index in members))
     heads = list(dict.fromkeys(matrices[index].head for index in members))
     laid = {
@@ -49,3 +54,8 @@ def by_layer_and_head(
     distinct = len(set(laid.values())) == len(members)
     crowded = 2 * len(members) > len(layers) * len(heads)
     return laid if distinct and crowded and len(heads) > 1 else None
+
+
+def labelled(matrices: Sequence[Matrix]) -> bool:
+    """Say whether matrices go by labels rather than by layer and head."""
+    return any(matrix.label is not None for matrix in matrices)

@@ -7,59 +7,61 @@ from attncli.render.canvas import Line, wrap
 from attncli.render.cells import FORBIDDEN_CODE, UNDEFINED_CODE, Pen
 
 _BAR_CELLS = 24
-_NAME = "weight  "
-_SCALE = "  square-root scale"
-_NUMBERS = 27
-"""Cells of a colour bar that are no colour: its name and five numbers."""
 
 
 def legend(pen: Pen, marks: set[str]) -> list[Line]:
-    """Draw the bar from 0 to 1, and say what the marks mean that are in the picture.
+    """Draw the bar with its numbers, and say what the marks mean that are in the picture.
 
     Args:
         marks: Of ``forbidden``, ``undefined``, ``maximum`` (the largest of a row is bold), ``numbers``,
             ``blank`` (forbidden pairs are left blank, not marked).
     """
-    lines = [] if pen.unit == "mask" or ("numbers" in marks and not pen.paints) else [_bar(pen)]
-    keys = _keys(pen, marks)
-    return lines + _fold(keys, pen.options.width or 80)
-
-
-def _bar(pen: Pen) -> Line:
-    if pen.paints:
-        bar = _color_bar(pen)
-    else:
-        bar = _shade_bar(pen)
-    room = (pen.options.width or 80) - sum(cells(text) for text, _ in bar)
-    return bar if room < len(_SCALE) else [*bar, (_SCALE, "")]
+    if pen.unit == "mask" or ("numbers" in marks and not pen.paints):
+        return _fold(_keys(pen, marks), pen.options.width or 80)
+    bar = _color_bar(pen) if pen.paints else _shade_bar(pen)
+    form = f"  {pen.scale.form}"
+    keys, width = _keys(pen, marks), pen.options.width or 80
+    if sum(cells(text) for text, _ in [*bar, (form, "")]) <= width:
+        return [[*bar, (form, "")], *_fold(keys, width)]
+    return [bar, *_fold([[(pen.scale.form, "")], *keys], width)]
 
 
 def _color_bar(pen: Pen) -> Line:
-    """Draw the scale in four quarters; on a square root, half the bar is a quarter of the weight."""
+    """Draw the scale in four quarters with a number before each; only the ends' where there is little room."""
     room = pen.options.width or 80
+    name, numbers = f"{pen.scale.name}  ", pen.scale.quarters()
+    spare = room - len(name) - sum(map(len, numbers)) - 2 * (len(numbers) - 1)
+    if spare < 4:
+        name, numbers = "", [numbers[0], "", "", "", numbers[-1]]
+        spare = room - len(numbers[0]) - len(numbers[-1]) - 2
+    each = max(1, min(_BAR_CELLS, spare) // 4)
     steps = len(pen.paints)
-    width = min(_BAR_CELLS, max(4, (room - _NUMBERS) // 4 * 4))
-    bar: Line = [((_NAME if room >= _NUMBERS + 4 else "") + "0 ", "")]
-    for cell in range(width):
-        if cell and cell % (width // 4) == 0 and room >= _NUMBERS + 4:
-            bar.append((f" {(cell / width) ** 2:.2f} ".replace(" 0.", " ."), ""))
-        bar.append((" ", pen.paints[min(steps - 1, int((cell + 0.5) / width * steps))].filled))
-    return [*bar, (" 1", "")]
+    bar: Line = [(f"{name}{numbers[0]} ", "")]
+    for cell in range(4 * each):
+        if cell and cell % each == 0 and name:
+            bar.append((f" {numbers[cell // each]} ", ""))
+        bar.append((" ", pen.paints[min(steps - 1, int((cell + 0.5) / (4 * each) * steps))].filled))
+    return [*bar, (f" {numbers[-1]}", "")]
 
 
 def _shade_bar(pen: Pen) -> Line:
-    """Draw each shade with the weight at which it begins, or every few where there is little room."""
-    steps = len(pen.shades)
+    """Draw each shade with the number at which it begins, or every few where there is little room."""
+    low, *_, high = pen.scale.quarters()
     for every in (1, 2, 5):
-        bar = _NAME + " ".join(_shade(pen.shades, step, every) for step in range(0, steps, every)) + " 1"
+        parts = [_shade(pen, step, every) for step in range(0, len(pen.shades), every)]
+        bar = f"{pen.scale.name}  {' '.join(parts)} {high}"
         if cells(bar) <= (pen.options.width or 80):
             return [(bar, "")]
-    return [(f"0 {pen.shades} 1", "")]
+    bar = f"{low} {pen.shades} {high}"
+    return [(bar if cells(bar) <= (pen.options.width or 80) else pen.shades, "")]
 
 
-def _shade(shades: str, step: int, every: int) -> str:
-    low = f"{(step / len(shades)) ** 2:.2f}"[1:] if step else "0"
-    return f"{low} {shades[step : step + every]}"
+def _shade(pen: Pen, step: int, every: int) -> str:
+    import numpy as np
+
+    shades = pen.shades
+    start = float(pen.scale.values_at(np.array(step / len(shades))))
+    return f"{pen.scale.text(start)} {shades[step : step + every]}"
 
 
 def _keys(pen: Pen, marks: set[str]) -> list[list[tuple[str, str]]]:
@@ -74,9 +76,11 @@ def _keys(pen: Pen, marks: set[str]) -> list[list[tuple[str, str]]]:
         mark, _ = pen.cell(UNDEFINED_CODE, 1)
         keys.append([(f"{mark} not a number", "")])
     if "maximum" in marks:
-        keys.append([("bold", "1"), (" largest of its row", "")])
-    if "numbers" in marks and not pen.paints:
+        keys.append([("bold", "1"), (f" {pen.scale.strongest} of its row", "")])
+    if "numbers" in marks and not pen.paints and not pen.scale.signed:
         keys.append([("numbers are weights between 0 and 1", "")])
+    if pen.scale.signed:
+        keys += [[(text, "")] for text in _signed_keys(pen, marks)]
     return keys
 
 
@@ -98,3 +102,9 @@ def _fold(keys: list[list[tuple[str, str]]], width: int) -> list[Line]:
             lines.append(list(key))
             used = size
     return lines
+
+
+def _signed_keys(pen: Pen, marks: set[str]) -> list[str]:
+    sign = "±" if pen.options.unicode else "+/-"
+    bare = ["numbers are effective weights, with their sign"] if "numbers" in marks and not pen.paints else []
+    return [*bare, f"{sign}{pen.scale.text(pen.scale.high)} is the largest absolute value"]

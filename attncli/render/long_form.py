@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import repeat
 
 from attncli.render import Options
-from attncli.render.grids import float_texts, number_texts, strongest_keys
+from attncli.render.grids import float_texts, matrix_texts, strongest_keys
 from attncli.render.json_format import plain
-from attncli.view import Matrix, MatrixGrid, Table, View
+from attncli.view import Curves, Matrix, MatrixGrid, Table, View
 
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
@@ -17,9 +17,19 @@ Quote = Callable[[str], str]
 
 
 def columns(grid: MatrixGrid) -> tuple[str, ...]:
-    """Name the columns of the long form."""
+    """Name the columns of the long form; ``name`` stands first where matrices have labels."""
     number = "allowed" if grid.unit == "mask" else "weight"
-    return ("kind", "layer", "head", "query", "key", "query_token", "key_token", number)
+    return (*_site_columns(grid), "query", "key", "query_token", "key_token", number)
+
+
+def _site_columns(grid: MatrixGrid) -> tuple[str, ...]:
+    named = any(matrix.label is not None for matrix in grid.matrices)
+    return (*(["name"] if named else []), "kind", "layer", "head")
+
+
+def _site(grid: MatrixGrid, matrix: Matrix) -> dict[str, object]:
+    values = {"name": matrix.label, "kind": matrix.kind, "layer": matrix.layer, "head": matrix.head}
+    return {name: values[name] for name in _site_columns(grid)}
 
 
 def separated(view: View, options: Options, separator: str, line_end: str, quote: Quote) -> bytes:
@@ -34,6 +44,8 @@ def separated(view: View, options: Options, separator: str, line_end: str, quote
         guarded = options.csv_safe and isinstance(value, str) and text.startswith(_FORMULA_STARTS)
         return quote("'" + text if guarded else text)
 
+    if isinstance(view, Curves):
+        view = view.data
     if isinstance(view, Table):
         lines = [[column.name for column in view.columns], *view.rows]
         text = "".join(separator.join(map(cell, line)) + line_end for line in lines)
@@ -51,11 +63,13 @@ def cell_text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _grid_lines(grid: MatrixGrid, separator: str, line_end: str, cell: Quote) -> Iterator[str]:
+def _grid_lines(
+    grid: MatrixGrid, separator: str, line_end: str, cell: Callable[[object], str]
+) -> Iterator[str]:
     queries = [(str(token.position), cell(token.text)) for token in grid.query_tokens]
     keys = [(str(token.position), cell(token.text)) for token in grid.key_tokens]
     for matrix in grid.matrices:
-        site = separator.join(cell_text(part) for part in (matrix.kind, matrix.layer, matrix.head))
+        site = separator.join(map(cell, _site(grid, matrix).values()))
         for (query, query_token), (shown, numbers) in zip(queries, _rows(grid, matrix), strict=True):
             start = f"{site}{separator}{query}{separator}"
             middle = f"{separator}{query_token}{separator}"
@@ -70,7 +84,7 @@ def records(grid: MatrixGrid) -> Iterator[str]:
     queries = [(token.position, json.dumps(token.text)) for token in grid.query_tokens]
     keys = [(token.position, json.dumps(token.text)) for token in grid.key_tokens]
     for matrix in grid.matrices:
-        site = json.dumps({"kind": matrix.kind, "layer": matrix.layer, "head": matrix.head})[:-1]
+        site = json.dumps(_site(grid, matrix))[:-1]
         for (query, query_token), (shown, numbers) in zip(queries, _rows(grid, matrix), strict=True):
             start = f'{site}, "query": {query}, "key": '
             middle = f', "query_token": {query_token}, "key_token": '
@@ -83,12 +97,12 @@ def _rows(grid: MatrixGrid, matrix: Matrix) -> Iterator[tuple[Sequence[int], lis
     """Give each row's columns and numbers, all or only the strongest; an undefined number is empty."""
     if grid.top is None:
         every = range(len(grid.key_tokens))
-        for shown, numbers in zip(repeat(every), number_texts(matrix, grid.unit)):
+        for shown, numbers in zip(repeat(every), matrix_texts(matrix, grid.unit)):
             yield shown, _defined(numbers)
     else:
         for row in strongest_keys(matrix, grid.top):
             numbers = (
-                float_texts(row.values) if grid.unit == "weight" else [f"{value:.0f}" for value in row.values]
+                [f"{value:.0f}" for value in row.values] if grid.unit == "mask" else float_texts(row.values)
             )
             yield row.columns, _defined(numbers)
 

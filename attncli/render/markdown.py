@@ -9,15 +9,16 @@ import re
 
 from attncli.registry import Entry
 from attncli.render import Options
-from attncli.render.grids import fact_texts, site_name, strongest_keys, token_labels, words
+from attncli.render.grids import fact_texts, site_names, strongest_keys, token_labels, words
+from attncli.render.scales import Scale, scale_of
 from attncli.render.table import value_text
-from attncli.view import Header, Matrix, MatrixGrid, Table, View
+from attncli.view import Curves, Header, Matrix, MatrixGrid, Table, View
 
 ENTRY = Entry(
     name="md",
     summary="Markdown tables as GitHub shows them",
     reference="GitHub Flavored Markdown, section 4.10",
-    attributes={"suffixes": (".md",), "views": ("MatrixGrid", "Table"), "binary": False},
+    attributes={"suffixes": (".md",), "views": ("MatrixGrid", "Table", "Curves"), "binary": False},
 )
 
 _MARKUP = re.compile(r"[\\`*_{}\[\]()#+!|~$^:@]")
@@ -25,9 +26,19 @@ _MARKUP = re.compile(r"[\\`*_{}\[\]()#+!|~$^:@]")
 
 def render(view: View, options: Options) -> bytes:
     """Write a view as a heading, one table or several, and its notes."""
-    blocks = _table_blocks(view, options) if isinstance(view, Table) else _grid_blocks(view, options)
+    blocks = _blocks(view, options)
     heading = [f"### {prose(words(view.header.title, options))}"] if view.header.title else []
     return ("\n\n".join([*heading, *blocks, *_notes(view.header, options)]) + "\n").encode("utf-8")
+
+
+def _blocks(view: View, options: Options) -> list[str]:
+    if isinstance(view, Curves):
+        named = [
+            [f"**{prose(words(table.header.title, options))}**", *_table_blocks(table, options)]
+            for table in view.tables
+        ]
+        return [block for blocks in named for block in blocks]
+    return _table_blocks(view, options) if isinstance(view, Table) else _grid_blocks(view, options)
 
 
 def prose(text: str) -> str:
@@ -58,7 +69,10 @@ def _reference(character: str) -> str:
 
 def _table_blocks(table: Table, options: Options) -> list[str]:
     names = [prose(words(column.name, options)) for column in table.columns]
-    numeric = [_numbers_only([row[place] for row in table.rows]) for place in range(len(names))]
+    numeric = [
+        column.right or _numbers_only([row[place] for row in table.rows])
+        for place, column in enumerate(table.columns)
+    ]
     rows = [
         [_value(value, column.digits, options) for value, column in zip(row, table.columns, strict=True)]
         for row in table.rows
@@ -83,10 +97,10 @@ def _numbers_only(values: list[object]) -> bool:
 
 def _grid_blocks(grid: MatrixGrid, options: Options) -> list[str]:
     blocks = []
-    for index, matrix in enumerate(grid.matrices):
+    for index, (matrix, site) in enumerate(zip(grid.matrices, site_names(grid.matrices), strict=True)):
         facts = fact_texts(grid.facts[index]) if grid.facts else []
         what = "rows attend to columns" if grid.top is None else f"strongest {grid.top} keys of each row"
-        name = " · ".join(filter(None, [site_name(matrix), what, *facts]))
+        name = " · ".join(filter(None, [site, what, *facts]))
         blocks += [prose(words(name, options)), _matrix_table(grid, matrix, options)]
     return blocks
 
@@ -94,32 +108,38 @@ def _grid_blocks(grid: MatrixGrid, options: Options) -> list[str]:
 def _matrix_table(grid: MatrixGrid, matrix: Matrix, options: Options) -> str:
     queries = [code(label) for label in token_labels(grid.query_tokens, options)]
     keys = [code(label) for label in token_labels(grid.key_tokens, options)]
+    scale = scale_of(grid)
     if grid.top is not None:
         found = zip(queries, strongest_keys(matrix, grid.top), strict=True)
         rows = [
             [
                 query,
                 ", ".join(
-                    _pair(keys, *pair, grid.unit) for pair in zip(row.columns, row.values, strict=True)
+                    _pair(keys, *pair, None if grid.unit == "mask" else scale)
+                    for pair in zip(row.columns, row.values, strict=True)
                 ),
             ]
             for query, row in found
         ]
         return _pipe_table(["query", "keys"], rows, [False, False])
-    rows = [[query, *_numbers(grid, matrix, row)] for row, query in enumerate(queries)]
+    rows = [[query, *_numbers(grid, matrix, scale, row)] for row, query in enumerate(queries)]
     return _pipe_table(["query", *keys], rows, [False] + [True] * len(keys))
 
 
-def _pair(keys: list[str], column: int, value: float, unit: str) -> str:
-    return keys[column] if unit == "mask" else f"{keys[column]} {value:.2f}"
+def _pair(keys: list[str], column: int, value: float, scale: Scale | None) -> str:
+    return keys[column] if scale is None else f"{keys[column]} {_number(value, scale)}"
 
 
-def _numbers(grid: MatrixGrid, matrix: Matrix, row: int) -> list[str]:
+def _number(value: float, scale: Scale) -> str:
+    return scale.text(value) if scale.signed else f"{value:.2f}"
+
+
+def _numbers(grid: MatrixGrid, matrix: Matrix, scale: Scale, row: int) -> list[str]:
     values = matrix.values[row].tolist()
     if grid.unit == "mask":
         return ["1" if value > 0 else "" for value in values]
     allowed = [True] * len(values) if matrix.allowed is None else matrix.allowed[row].tolist()
-    return [f"{value:.2f}" if may else "" for value, may in zip(values, allowed, strict=True)]
+    return [_number(value, scale) if may else "" for value, may in zip(values, allowed, strict=True)]
 
 
 def _pipe_table(names: list[str], rows: list[list[str]], right: list[bool]) -> str:

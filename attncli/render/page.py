@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from attncli.render import Options
 from attncli.render.fonts import picture_label
+from attncli.render.scales import Scale
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,7 +44,7 @@ class Page:
 
     @property
     def _full_width(self) -> float:
-        texts = [text_width(line, TITLE) for line in self.title] + [text_width(self.about, SMALL)]
+        texts = [text_width(line, TITLE, "bold") for line in self.title] + [text_width(self.about, SMALL)]
         drawing = self.left + self.width + self.right
         return max(drawing, 2 * _PAD + max(texts), 4.2)
 
@@ -100,21 +101,27 @@ class Page:
             )
         )
 
-    def color_bar(self, figure: Figure, options: Options, unit: str) -> None:
-        """Add the scale at the right of the drawing; a mask has a key of two fields instead."""
-        if unit == "mask":
-            _mask_key(self, figure)
-            return
+    def mask_key(self, figure: Figure) -> None:
+        """Add the meaning of a mask's two fields at the right of the drawing."""
+        _mask_key(self, figure)
+
+    def color_bar(self, figure: Figure, options: Options, scale: Scale) -> None:
+        """Add the scale at the right of the drawing."""
         from matplotlib.cm import ScalarMappable
 
         height = min(self.height, 2.4)
         axes = self.axes(figure, self.width + 0.2, 0, 0.13, height)
-        bar = figure.colorbar(ScalarMappable(norm(), colormap(options)), cax=axes)
+        bar = figure.colorbar(ScalarMappable(norm(scale), colormap(options, scale)), cax=axes)
         bar.outline.set_visible(False)
-        bar.set_ticks([0, 0.05, 0.25, 0.5, 1], labels=["0", ".05", ".25", ".5", "1"])
+        bar.set_ticks(list(scale.ticks), labels=scale.tick_texts())
         axes.minorticks_off()
         axes.tick_params(labelsize=SMALL, length=2, colors=QUIET)
-        axes.set_ylabel("weight (square-root scale)", size=SMALL - 1, color=QUIET, parse_math=False)
+        axes.set_ylabel(
+            f"{scale.name}\n{scale.form}" if scale.signed else f"{scale.name} ({scale.form})",
+            size=SMALL - 1,
+            color=QUIET,
+            parse_math=False,
+        )
 
 
 def _mask_key(page: Page, figure: Figure) -> None:
@@ -143,20 +150,25 @@ def bare(axes: Axes) -> None:
         spine.set_visible(False)
 
 
-def norm() -> Any:
-    """Give the scale of all pictures: 0 to 1, square root, so that small weights are seen."""
-    from matplotlib.colors import PowerNorm
+def norm(scale: Scale) -> Any:
+    """Give a scale as Matplotlib has them: from numbers to places between 0 and 1."""
+    from matplotlib.colors import FuncNorm
 
-    return PowerNorm(0.5, vmin=0, vmax=1, clip=True)
+    return FuncNorm((scale.places, scale.values_at), vmin=scale.low, vmax=scale.high, clip=True)
 
 
-def colormap(options: Options) -> Colormap:
-    """Give the colour map asked for; what is masked out stays clear."""
+def colormap(options: Options, scale: Scale) -> Colormap:
+    """Give the colour map asked for, or the one that diverges; what is masked out stays clear."""
     import matplotlib
+    from matplotlib.colors import ListedColormap
 
-    from attncli.render.colors import scale
+    from attncli.render import colors
 
-    scale(options.colormap, "none")  # the one check of the name
+    colors.scale(options.colormap, "none")  # the one check of the name
+    if scale.signed:
+        return ListedColormap(
+            [[part / 255 for part in colors.diverging_color(step / 256)] for step in range(257)]
+        )
     return matplotlib.colormaps["gray" if options.colormap == "grey" else options.colormap]
 
 
@@ -166,13 +178,15 @@ def hatch(axes: Axes) -> None:
 
 
 @lru_cache(maxsize=4096)
-def text_width(text: str, size: float) -> float:
+def text_width(text: str, size: float, weight: str = "normal") -> float:
     """Measure a text in inches, in the fonts of the current settings."""
     from matplotlib.font_manager import FontProperties
 
     if not text:
         return 0.0
-    width, _, _ = _ruler().get_text_width_height_descent(text, FontProperties(size=size), False)
+    width, _, _ = _ruler().get_text_width_height_descent(
+        text, FontProperties(size=size, weight=weight), False
+    )
     return float(width) * POINT
 
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from attncli.render import Options
 from attncli.render.figure import note_texts
 from attncli.render.fonts import picture_label
-from attncli.render.grids import token_labels
+from attncli.render.grids import count_text, fact_texts, token_labels
 from attncli.render.layout import Place, arrange
-from attncli.render.page import INK, SMALL, Page, text_width
-from attncli.render.plot import Axis, paint_matrix, set_ticks, token_axis
+from attncli.render.page import INK, POINT, QUIET, SMALL, Page, break_lines, text_width
+from attncli.render.plot import Axis, add_scale, paint_matrix, scale_width, set_ticks, token_axis
+from attncli.render.scales import scale_of
 from attncli.view import MatrixGrid
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ _TOKEN = 0.105
 _SMALLEST, _LARGEST = 0.9, 2.6
 _GAP = 0.1
 _TITLE = 0.19
+_FACT = 6.5
+_FACT_LINE = 0.12
 _WIDEST = 30.0
 _MOST_ACROSS = 16
 
@@ -34,30 +37,35 @@ def draw_panels(grid: MatrixGrid, options: Options) -> Figure:
     queries, keys = len(grid.query_tokens), len(grid.key_tokens)
     width = _side(keys, across)
     height = max(0.3, min(_LARGEST * 1.5, width * queries / max(keys, 1)))
+    scale = scale_of(grid)
+    captions = [_caption(grid, place.index, width) for place in places]
+    most = max(map(len, captions))
+    captions = [[*caption, *[""] * (most - len(caption))] for caption in captions]
+    head = _TITLE + _FACT_LINE * most
     y_axis = _axis(grid, options, "query", height)
     x_axis = _axis(grid, options, "key", width)
     page = Page(
         left=y_axis.longest() + 0.3,
         width=across * (width + _GAP) - _GAP,
-        right=1.0,
+        right=scale_width(grid.unit, scale),
         below=x_axis.longest() + 0.16,
-        height=down * (height + _TITLE + _GAP) - _GAP,
+        height=down * (height + head + _GAP) - _GAP,
         title=[picture_label(grid.header.title)] if grid.header.title else [],
-        about=f"{len(grid.matrices)} {'masks' if grid.unit == 'mask' else 'heads'} · rows attend to columns",
+        about=f"{count_text(grid)} · rows attend to columns",
         notes=note_texts(grid),
     )
     figure = page.figure()
     lowest = _lowest(places)
-    for place in places:
-        top = place.row * (height + _TITLE + _GAP) + _TITLE
+    for place, caption in zip(places, captions, strict=True):
+        top = place.row * (height + head + _GAP) + head
         axes = page.axes(figure, place.column * (width + _GAP), top, width, height)
-        paint_matrix(axes, grid.matrices[place.index], grid.unit, options, hatched=True)
-        _name(axes, place.name, width)
+        paint_matrix(axes, grid.matrices[place.index], grid.unit, scale, options)
+        _name(axes, place.name, caption, width)
         if place.column == 0:
             set_ticks(axes, y_axis, "y")
         if lowest[place.column] == place.row:
             set_ticks(axes, x_axis, "x")
-    page.color_bar(figure, options, grid.unit)
+    add_scale(page, figure, grid.unit, scale, options)
     return figure
 
 
@@ -79,8 +87,29 @@ def _lowest(places: Sequence[Place]) -> dict[int, int]:
     return lowest
 
 
-def _name(axes: Axes, name: str, width: float) -> None:
+def _caption(grid: MatrixGrid, index: int, width: float) -> list[str]:
+    """Break what is said of a matrix into lines of a panel's width."""
+    texts = fact_texts(grid.facts[index]) if grid.facts else []
+    return [line for text in texts for line in break_lines(picture_label(text), width, _FACT)]
+
+
+def _name(axes: Axes, name: str, caption: Sequence[str], width: float) -> None:
+    """Write a panel's name above it and its facts between the two."""
     size = min(SMALL, SMALL * width / max(text_width(name, SMALL), 0.01))
+    above = 2.5 + len(caption) * _FACT_LINE / POINT
     axes.set_title(
-        picture_label(name) if name else "", size=size, color=INK, pad=2.5, loc="left", parse_math=False
+        picture_label(name) if name else "", size=size, color=INK, pad=above, loc="left", parse_math=False
     )
+    for number, line in enumerate(reversed(caption)):
+        if not line:
+            continue
+        axes.annotate(
+            line,
+            (0, 1),
+            (0, 2.5 + number * _FACT_LINE / POINT),
+            xycoords="axes fraction",
+            textcoords="offset points",
+            size=_FACT,
+            color=QUIET,
+            parse_math=False,
+        )

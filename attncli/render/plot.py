@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ from attncli.render import Options
 from attncli.render.colors import is_light
 from attncli.render.figure import note_texts
 from attncli.render.fonts import picture_label
-from attncli.render.grids import fact_texts, site_name, token_labels
+from attncli.render.grids import fact_texts, largest_of_rows, site_names, token_labels
 from attncli.render.page import (
     ALLOWED,
     FORBIDDEN,
@@ -24,21 +25,21 @@ from attncli.render.page import (
     norm,
     text_width,
 )
-from attncli.render.pooling import even_cuts, pool_max
+from attncli.render.pooling import Field, even_cuts, field_of, pool
+from attncli.render.scales import Scale, scale_of
 from attncli.view import Matrix, MatrixGrid
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from numpy.typing import NDArray
 
 MOST_ANNOTATED = 24
 _MOST_LABELS = 48
 _LONGEST_LABEL = 24
 _MOST_PIXELS = 2000
+_NUMBER_SIZE = 7.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,81 +69,109 @@ def draw_one(grid: MatrixGrid, options: Options) -> Figure:
     left = y_axis.longest() + 0.48
     below = x_axis.longest() + 0.4
     title = [picture_label(grid.header.title)] if grid.header.title else []
-    about = " · ".join(
-        [*filter(None, [site_name(matrix)]), *(fact_texts(grid.facts[0]) if grid.facts else [])]
-    )
-    page = Page(left, width, 1.0, below, height, title, about, note_texts(grid))
+    facts = fact_texts(grid.facts[0]) if grid.facts else []
+    about = " · ".join([*_untold_names(grid), *facts])
+    scale = scale_of(grid)
+    page = Page(left, width, scale_width(grid.unit, scale), below, height, title, about, note_texts(grid))
     figure = page.figure()
     axes = page.axes(figure)
-    paint_matrix(axes, matrix, grid.unit, options, hatched=True)
-    if annotated and grid.unit == "weight":
-        _write_numbers(axes, matrix, options)
+    paint_matrix(axes, matrix, grid.unit, scale, options)
+    if annotated and grid.unit != "mask":
+        _write_numbers(axes, matrix, scale, options, cell)
     _write_ticks(axes, x_axis, y_axis)
     _name_axes(axes)
-    page.color_bar(figure, options, grid.unit)
+    add_scale(page, figure, grid.unit, scale, options)
     return figure
 
 
-def paint_matrix(axes: Axes, matrix: Matrix, unit: str, options: Options, *, hatched: bool) -> None:
+def add_scale(page: Page, figure: Figure, unit: str, scale: Scale, options: Options) -> None:
+    """Explain the colours at the right of the drawing: a scale, or a mask's two fields."""
+    if unit == "mask":
+        page.mask_key(figure)
+    else:
+        page.color_bar(figure, options, scale)
+
+
+def scale_width(unit: str, scale: Scale) -> float:
+    """Give the inches at the right of the drawing that `add_scale` needs."""
+    ticks = [] if unit == "mask" else scale.tick_texts()
+    return max(1.0, 0.75 + max((text_width(text, SMALL) for text in ticks), default=0))
+
+
+def _untold_names(grid: MatrixGrid) -> list[str]:
+    """Name the one matrix, unless the title does: of ``encoder L4H7`` it says *encoder*, *layer 4* and *head 7*."""
+    matrix, title = grid.matrices[0], grid.header.title
+    parts = (
+        [matrix.label]
+        if matrix.label
+        else [
+            matrix.kind,
+            None if matrix.layer is None else f"layer {matrix.layer}",
+            None if matrix.head is None else f"head {matrix.head}",
+        ]
+    )
+    told = all(re.search(rf"(?<!\w){re.escape(part)}(?!\w)", title) for part in parts if part)
+    return [] if told else [name for name in site_names(grid.matrices) if name]
+
+
+def paint_matrix(axes: Axes, matrix: Matrix, unit: str, scale: Scale, options: Options) -> None:
     """Paint a matrix's cells; what may not attend is grey and hatched, an undefined weight a cross."""
     import numpy as np
     from matplotlib.colors import ListedColormap
 
     bare(axes)
-    values, forbidden = _pooled(matrix, unit)
+    field = _pooled(matrix, unit)
+    values = field.values
+    forbidden = np.zeros(values.shape, np.bool_) if field.allowed is None else ~field.allowed
     axes.set_facecolor(FORBIDDEN)
-    if hatched and forbidden.any():
+    if forbidden.any():
         hatch(axes)
-    undefined = np.isnan(values) & ~forbidden
+    undefined = ~np.isfinite(values) & ~forbidden
     shown = np.ma.masked_array(values, mask=forbidden | undefined)
     rows, columns = matrix.values.shape
     extent = (-0.5, columns - 0.5, rows - 0.5, -0.5)
-    colors = ListedColormap([ALLOWED]) if unit == "mask" else colormap(options)
-    axes.imshow(shown, cmap=colors, norm=norm(), aspect="auto", interpolation="nearest", extent=extent)
+    colors = ListedColormap([ALLOWED]) if unit == "mask" else colormap(options, scale)
+    axes.imshow(shown, cmap=colors, norm=norm(scale), aspect="auto", interpolation="nearest", extent=extent)
     if undefined.any():
         down, across = np.nonzero(undefined)
-        scale = columns / values.shape[1], rows / values.shape[0]
-        x, y = (across + 0.5) * scale[0] - 0.5, (down + 0.5) * scale[1] - 0.5
+        wide, high = columns / values.shape[1], rows / values.shape[0]
+        x, y = (across + 0.5) * wide - 0.5, (down + 0.5) * high - 0.5
         axes.scatter(x, y, marker="x", s=9, linewidths=0.7, color="#c0392b")
 
 
-def _pooled(matrix: Matrix, unit: str) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-    """Shrink what has more cells than a picture has dots; a cell is forbidden where all it covers is."""
+def _pooled(matrix: Matrix, unit: str) -> Field:
+    """Shrink what has more cells than a picture has dots."""
+    cuts = [even_cuts(length, _MOST_PIXELS) for length in matrix.values.shape]
+    return pool(field_of(matrix, unit), *cuts)
+
+
+def _write_numbers(axes: Axes, matrix: Matrix, scale: Scale, options: Options, cell: float) -> None:
     import numpy as np
 
-    from attncli.render.pooling import cell_values
-
-    values = cell_values(matrix, unit)
-    cuts = [even_cuts(length, _MOST_PIXELS) for length in values.shape]
-    values = pool_max(values, *cuts)
-    return values, np.asarray(values < 0)
-
-
-def _write_numbers(axes: Axes, matrix: Matrix, options: Options) -> None:
-    from attncli.render.cells import short_number
-
-    scale, colors = norm(), colormap(options)
-    allowed = matrix.allowed
-    for row, values in enumerate(matrix.values.tolist()):
-        largest = max((value for value in values if value == value), default=None)
-        for column, value in enumerate(values):
-            if value != value or (allowed is not None and not allowed[row, column]):
-                continue
-            red, green, blue, _ = colors(scale(value), bytes=True)
-            color = "black" if is_light((int(red), int(green), int(blue))) else "white"
-            weight = "bold" if value == largest else "normal"
-            text = short_number(value).strip()
-            axes.text(
-                column,
-                row,
-                text,
-                size=7,
-                color=color,
-                weight=weight,
-                ha="center",
-                va="center",
-                parse_math=False,
-            )
+    counted = np.isfinite(matrix.values)
+    if matrix.allowed is not None:
+        counted &= matrix.allowed
+    texts = {
+        (row, column): scale.text(float(matrix.values[row, column]))
+        for row, column in np.argwhere(counted).tolist()
+    }
+    widest = max((text_width(text, _NUMBER_SIZE) for text in texts.values()), default=0)
+    size = _NUMBER_SIZE * min(1, 0.8 * cell / widest) if widest else _NUMBER_SIZE
+    bold = largest_of_rows(matrix)
+    shades = colormap(options, scale)(norm(scale)(matrix.values), bytes=True)
+    for (row, column), text in texts.items():
+        red, green, blue, _ = shades[row, column].tolist()
+        axes.text(
+            column,
+            row,
+            text,
+            size=size,
+            color="black" if is_light((red, green, blue)) else "white",
+            weight="bold" if (row, column) in bold else "normal",
+            ha="center",
+            va="center",
+            parse_math=False,
+        )
 
 
 def token_axis(labels: Sequence[str], positions: Sequence[int], cell: float, smallest: float = 6.0) -> Axis:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from attncli.labels import cells, fit, pad
 from attncli.render.canvas import Line, upright, wrap
 from attncli.render.cells import FORBIDDEN_CODE, UNDEFINED_CODE, Pen
-from attncli.render.grids import placed_label, site_name, token_labels, words
-from attncli.render.pooling import cell_values, pool_max
+from attncli.render.grids import largest_of_rows, placed_label, site_names, token_labels, words
+from attncli.render.pooling import Field, field_of, pool
 from attncli.view import MatrixGrid
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Drawing = tuple[list[Line], set[str]]
 
-_NUMBER = 4
+_NARROWEST_NUMBER = 4
 _LABEL_LINES = 16
 _TICK_GAP = 10
 
@@ -29,34 +29,49 @@ def draw_single(grid: MatrixGrid, pen: Pen) -> Drawing:
     gutter = min(max(map(cells, labels)), max(6, min(18, width // 4)))
     room = width - gutter - 1
     keys = len(grid.key_tokens)
-    values = cell_values(grid.matrices[0], grid.unit)
-    if grid.unit == "weight" and _NUMBER * keys <= room:
-        return _numbers(grid, pen, values, gutter)
+    field = field_of(grid.matrices[0], grid.unit)
+    if grid.unit != "mask" and _NARROWEST_NUMBER * keys <= room:
+        texts = [[pen.scale.text(value) for value in row] for row in field.values.tolist()]
+        codes = pen.codes(field)
+        column = _number_width(texts, codes)
+        if column * keys <= room:
+            return _numbers(grid, pen, texts, codes, gutter, column)
     if 2 * keys <= room:
-        return _colors(grid, pen, values, gutter)
-    return _dense(grid, pen, values, width)
+        return _colors(grid, pen, field, gutter)
+    return _dense(grid, pen, field, width)
 
 
-def _numbers(grid: MatrixGrid, pen: Pen, values: NDArray[np.float32], gutter: int) -> Drawing:
-    codes = pen.codes(values)
-    rows = []
-    for row, steps in zip(values.tolist(), codes.tolist(), strict=True):
-        largest = max((value for value, step in zip(row, steps, strict=True) if step >= 0), default=None)
-        rows.append(
-            [pen.number(value, step, value == largest) for value, step in zip(row, steps, strict=True)]
-        )
-    lines = [*_size_lines(grid, pen, ""), *_column_labels(grid, pen, gutter, _NUMBER, 2)]
+def _number_width(texts: list[list[str]], codes: NDArray[np.int16]) -> int:
+    """Give the cells that each number needs, with a blank in front."""
+    shown = (
+        len(text)
+        for row, steps in zip(texts, codes.tolist(), strict=True)
+        for text, step in zip(row, steps, strict=True)
+        if step >= 0
+    )
+    return max(_NARROWEST_NUMBER, 1 + max(shown, default=0))
+
+
+def _numbers(
+    grid: MatrixGrid, pen: Pen, texts: list[list[str]], codes: NDArray[np.int16], gutter: int, column: int
+) -> Drawing:
+    bold = largest_of_rows(grid.matrices[0])
+    rows = [
+        [pen.number(text, step, column, (row, place) in bold) for place, (text, step) in enumerate(pairs)]
+        for row, pairs in enumerate(map(zip, texts, codes.tolist()))
+    ]
+    lines = [*_size_lines(grid, pen, ""), *_column_labels(grid, pen, gutter, column, column - 2)]
     marks = marks_in(codes) | {"numbers"} | ({"maximum"} if pen.paints else set())
     return lines + _with_labels(grid, pen, rows, gutter), marks
 
 
-def _colors(grid: MatrixGrid, pen: Pen, values: NDArray[np.float32], gutter: int) -> Drawing:
-    codes = pen.codes(values)
+def _colors(grid: MatrixGrid, pen: Pen, field: Field, gutter: int) -> Drawing:
+    codes = pen.codes(field)
     lines = [*_size_lines(grid, pen, ""), *_column_labels(grid, pen, gutter, 2, 0)]
     return lines + _with_labels(grid, pen, pen.whole_cells(codes, 2), gutter), marks_in(codes)
 
 
-def _dense(grid: MatrixGrid, pen: Pen, values: NDArray[np.float32], width: int) -> Drawing:
+def _dense(grid: MatrixGrid, pen: Pen, field: Field, width: int) -> Drawing:
     """Draw one column a key, or a few keys; two rows a line where half blocks are to be had."""
     gutter = _tick_gutter(grid, pen, width)
     room = width - gutter - 1
@@ -64,9 +79,9 @@ def _dense(grid: MatrixGrid, pen: Pen, values: NDArray[np.float32], width: int) 
     # Without half blocks a cell is twice as high as wide, so pooled rows go by twice as many.
     row_step = step if pen.halves or step == 1 else 2 * step
     rows, columns = range(0, len(grid.query_tokens), row_step), range(0, len(grid.key_tokens), step)
-    codes = pen.codes(pool_max(values, rows, columns))
+    codes = pen.codes(pool(field, rows, columns))
     body = pen.half_blocks(codes) if pen.halves else pen.whole_cells(codes, 1)
-    note = "" if step == 1 else f"pooled by max: {len(rows)}×{len(columns)} cells show "
+    note = "" if step == 1 else f"pooled by {pen.scale.pooled_by}: {len(rows)}×{len(columns)} cells show "
     lines = [*_size_lines(grid, pen, note), _column_ticks(grid, pen, columns, gutter, room)]
     per_line = row_step * (2 if pen.halves else 1)
     every = 1 if step == 1 else 5
@@ -79,7 +94,7 @@ def _dense(grid: MatrixGrid, pen: Pen, values: NDArray[np.float32], width: int) 
 def _size_lines(grid: MatrixGrid, pen: Pen, note: str) -> list[Line]:
     """Say which head it is, how to read it and how much of it is shown."""
     size = f"{note}{len(grid.query_tokens)}×{len(grid.key_tokens)}{'' if note else ' shown'}"
-    parts = [site_name(grid.matrices[0]), "rows attend to columns", size]
+    parts = [*site_names(grid.matrices), "rows attend to columns", size]
     text = words(" · ".join(filter(None, parts)), pen.options)
     return [*([(line, "")] for line in wrap(text, pen.options.width or 80, pen.options.cut_mark)), []]
 

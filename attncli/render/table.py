@@ -7,7 +7,6 @@ not attend is left blank there: a dot would be read as a small number in a colum
 from __future__ import annotations
 
 import io
-import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -15,19 +14,20 @@ from attncli.labels import cells, fit
 from attncli.registry import Entry
 from attncli.render import Options
 from attncli.render.canvas import Line, paint, wrap
-from attncli.render.cells import short_number
 from attncli.render.grids import (
     Strongest,
     fact_texts,
     float_texts,
-    number_texts,
-    site_name,
+    largest_of_rows,
+    matrix_texts,
+    site_names,
     strongest_keys,
     token_labels,
     words,
 )
 from attncli.render.json_format import plain
-from attncli.view import Column, Header, Matrix, MatrixGrid, Table, View
+from attncli.render.scales import Scale, scale_of
+from attncli.view import Column, Curves, Header, Matrix, MatrixGrid, Table, View
 
 if TYPE_CHECKING:
     from rich.box import Box
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 ENTRY = Entry(
     name="table",
     summary="Aligned columns in a terminal, tab-separated values in a pipe",
-    attributes={"suffixes": (), "views": ("MatrixGrid", "Table"), "binary": False},
+    attributes={"suffixes": (), "views": ("MatrixGrid", "Table", "Curves"), "binary": False},
 )
 
 _STRONGEST = 5
@@ -46,7 +46,11 @@ _LONGEST_HEADING = 8
 
 def render(view: View, options: Options) -> bytes:
     """Write a view as aligned text, no line wider than asked for, or as TSV without limits."""
-    if not options.terminal:
+    if isinstance(view, Curves) and not options.terminal:
+        view = view.data
+    if isinstance(view, Curves):
+        text = _draw_curves(view, options)
+    elif not options.terminal:
         lines = _table_lines(view, options) if isinstance(view, Table) else _grid_lines(view, options)
         text = "".join("\t".join(line) + "\n" for line in lines)
     else:
@@ -65,11 +69,17 @@ def _table_lines(table: Table, options: Options) -> list[list[str]]:
 def _grid_lines(grid: MatrixGrid, options: Options) -> list[list[str]]:
     lines = []
     queries, keys = token_labels(grid.query_tokens, options), token_labels(grid.key_tokens, options)
-    lines.append(["matrix", "query", *(keys if grid.top is None else ["key", grid.unit])])
-    for matrix in grid.matrices:
-        name = words(site_name(matrix) or grid.unit, options)
+    lines.append(
+        [
+            "matrix",
+            "query",
+            *(keys if grid.top is None else ["key", "mask" if grid.unit == "mask" else "weight"]),
+        ]
+    )
+    for matrix, site in zip(grid.matrices, site_names(grid.matrices), strict=True):
+        name = words(site or grid.unit, options)
         if grid.top is None:
-            numbers = zip(queries, number_texts(matrix, grid.unit), strict=True)
+            numbers = zip(queries, matrix_texts(matrix, grid.unit), strict=True)
             lines += [[name, query, *row] for query, row in numbers]
             continue
         for query, row in zip(queries, strongest_keys(matrix, grid.top), strict=True):
@@ -104,15 +114,31 @@ def value_text(value: object, digits: int | None = None) -> str:
 # In a terminal
 
 
+def _draw_curves(view: Curves, options: Options) -> str:
+    parts = [_title_lines(table.header, options) + _draw_rows(table, options) for table in view.tables]
+    return (
+        _lines(words(view.header.title, options), options)
+        + "\n".join(["", *parts])
+        + _note_lines(view.header, options)
+    )
+
+
 def _draw_table(table: Table, options: Options) -> str:
+    drawn = _draw_rows(table, options)
+    return _title_lines(table.header, options) + drawn + _note_lines(table.header, options)
+
+
+def _draw_rows(table: Table, options: Options) -> str:
     names = [_title(column, options) for column in table.columns]
     rows = [
         [_cell(value, column, options) for value, column in zip(row, table.columns, strict=True)]
         for row in table.rows
     ]
-    numeric = [_is_numeric([row[place] for row in table.rows]) for place in range(len(names))]
-    drawn = _columns(names, rows, numeric, options) if rows else "nothing to show\n"
-    return _title_lines(table.header, options) + drawn + _note_lines(table.header, options)
+    numeric = [
+        column.right or _is_numeric([row[place] for row in table.rows])
+        for place, column in enumerate(table.columns)
+    ]
+    return _columns(names, rows, numeric, options) if rows else "nothing to show\n"
 
 
 def _cell(value: object, column: Column, options: Options) -> str:
@@ -146,57 +172,60 @@ def _draw_matrix(grid: MatrixGrid, index: int, options: Options) -> str:
     else:
         what = "rows attend to columns"
     facts = fact_texts(grid.facts[index]) if grid.facts else []
-    name = " · ".join(filter(None, [site_name(matrix), what, *facts]))
+    name = " · ".join(filter(None, [site_names(grid.matrices)[index], what, *facts]))
     return _lines(words(name, options), options) + "\n" + numbers
 
 
 def _number_table(grid: MatrixGrid, matrix: Matrix, options: Options) -> str | None:
     """Draw every number, or give None where they do not fit."""
     queries, keys = token_labels(grid.query_tokens, options), token_labels(grid.key_tokens, options)
+    numbers = _number_rows(grid, matrix)
+    needed = [max([_SHORTEST_HEADING, *map(len, column)]) for column in zip(*numbers, strict=True)]
     for longest in range(_LONGEST_HEADING, _SHORTEST_HEADING - 1, -1):
-        widths = [max(_SHORTEST_HEADING, min(longest, cells(key))) for key in keys]
+        widths = [max(least, min(longest, cells(key))) for least, key in zip(needed, keys, strict=True)]
         if (
             options.width is None
             or max(map(cells, queries), default=0) + sum(widths) + 2 * len(widths) <= options.width
         ):
             headings = [fit(key, longest, options.cut_mark) for key in keys]
-            rows = [[query, *row] for query, row in zip(queries, _number_rows(grid, matrix), strict=True)]
-            bold = {(row, column + 1) for row, column in _largest(matrix)} if grid.unit == "weight" else set()
+            rows = [[query, *row] for query, row in zip(queries, numbers, strict=True)]
+            found = set() if grid.unit == "mask" else largest_of_rows(matrix)
+            bold = {(row, column + 1) for row, column in found}
             return _columns(["", *headings], rows, [True] * (len(keys) + 1), options, bold)
     return None
 
 
 def _number_rows(grid: MatrixGrid, matrix: Matrix) -> list[list[str]]:
+    scale = scale_of(grid)
+
     def text(row: int, column: int, value: float) -> str:
         if matrix.allowed is not None and not matrix.allowed[row, column]:
             return ""
         if grid.unit == "mask":
             return "1" if value > 0 else ""
-        return "nan" if math.isnan(value) else short_number(value).strip()
+        return scale.text(value)
 
     rows = enumerate(matrix.values.tolist())
     return [[text(row, column, value) for column, value in enumerate(values)] for row, values in rows]
 
 
-def _largest(matrix: Matrix) -> list[tuple[int, int]]:
-    return [(row, one.columns[0]) for row, one in enumerate(strongest_keys(matrix, 1)) if one.columns]
-
-
 def _strongest_table(grid: MatrixGrid, matrix: Matrix, top: int, options: Options) -> str:
-    keys = token_labels(grid.key_tokens, options)
+    keys, scale = token_labels(grid.key_tokens, options), scale_of(grid)
     rows = []
     for query, token, row in zip(
         token_labels(grid.query_tokens, options), grid.query_tokens, strongest_keys(matrix, top), strict=True
     ):
-        rows.append([str(token.position), query, _strongest_text(row, keys, grid.unit)])
+        rows.append(
+            [str(token.position), query, _strongest_text(row, keys, None if grid.unit == "mask" else scale)]
+        )
     return _columns(["", "query", "keys"], rows, [True, False, False], options)
 
 
-def _strongest_text(row: Strongest, keys: list[str], unit: str) -> str:
-    if unit == "mask":
+def _strongest_text(row: Strongest, keys: list[str], scale: Scale | None) -> str:
+    if scale is None:
         return ", ".join(keys[column] for column in row.columns)
     found = zip(row.columns, row.values, strict=True)
-    return ", ".join(f"{keys[column]} {short_number(value).strip()}" for column, value in found)
+    return ", ".join(f"{keys[column]} {scale.text(value)}" for column, value in found)
 
 
 def _columns(

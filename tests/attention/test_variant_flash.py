@@ -67,6 +67,7 @@ def test_gradients_equal_those_of_sdpa(queries: int, keys: int, causal: bool) ->
 
 
 @pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.usefixtures("as_a_user")  # hundreds of passes, which the check of shapes makes ten times slower
 def test_gradients_of_output_and_log_sum_exp_pass_gradcheck(causal: bool) -> None:
     inputs = [tensor.requires_grad_() for tensor in tensors(5, 9, dim=3)]
     real = torch.tensor([[True] * 9, [True] * 4 + [False, True] * 2 + [True]])

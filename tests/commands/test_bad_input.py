@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import tiny
-from conftest import Cli, Result
+from commandline import Cli, Result
 
 BAD: list[tuple[tuple[str, ...], int, str]] = [
     (("show", ""), 2, "text is empty"),

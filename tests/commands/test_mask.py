@@ -1,7 +1,7 @@
 import jsonschema
 import numpy as np
 import pytest
-from conftest import Cli
+from commandline import Cli
 
 from attncli import registry
 

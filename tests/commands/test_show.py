@@ -5,7 +5,7 @@ import json
 import jsonschema
 import numpy as np
 import pytest
-from conftest import Cli
+from commandline import Cli
 
 TEXT = "the animal was too tired ."
 

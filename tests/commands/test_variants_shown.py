@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from conftest import Cli
+from commandline import Cli
 
 from attncli import registry
 

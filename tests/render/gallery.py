@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from render_samples import ANIMAL, HOSTILE, grid, mask, table
+from render_samples import ANIMAL, HOSTILE, grid, mask, signed, table, variants
 
 from attncli import registry
 from attncli.render import Options
@@ -34,6 +34,10 @@ def views() -> dict[str, object]:
         "mask": mask(),
         "mask_words": mask(16, 5, ANIMAL),
         "mask_long": mask(200, 60),
+        "signed": signed(),
+        "signed_small": signed(scale=1e-5),
+        "variants": variants(),
+        "variants_signed": variants(unit="signed"),
         "hostile": grid(HOSTILE),
         "holes": holes,
         "table": table(HOSTILE),

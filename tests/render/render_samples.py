@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from attncli.labels import safe_label
 from attncli.record import Provenance, SourceInfo, Token, Tokens
-from attncli.view import Column, Header, Matrix, MatrixGrid, Table
+from attncli.view import Column, Curve, Curves, Header, Matrix, MatrixGrid, Plot, Table
 
 ANIMAL = "[CLS] the animal didn ' t cross the street because it was too tired . [SEP]".split()
 
@@ -109,7 +111,68 @@ def mask(size: int = 9, window: int = 4, texts: list[str] | None = None) -> Matr
     return MatrixGrid(title, (one,), names, names, unit="mask", facts=facts)
 
 
+def signed(size: int = 13, scale: float = 1.0, texts: list[str] | None = None) -> MatrixGrid:
+    """Effective weights of retention: products of queries and keys, fading with distance."""
+    generator = np.random.default_rng(5)
+    query, key = generator.normal(0, 1, (2, size, 8))
+    distance = np.arange(size)[:, None] - np.arange(size)[None, :]
+    allowed = distance >= 0
+    values = np.where(allowed, query @ key.T / 8**0.5 * 0.9 ** np.maximum(distance, 0) * scale, 0)
+    names = tokens(texts or ANIMAL[:size])
+    one = Matrix(values.astype(np.float32), allowed)
+    return MatrixGrid(header("retention · effective weights"), (one,), names, names, unit="signed")
+
+
+VARIANTS = ("full", "sliding-window", "sparse", "linear", "dsa")
+
+
+def variants(size: int = 13, unit: str = "weight") -> MatrixGrid:
+    """Five variants of attention over the same tokens, with what each loses."""
+    names = tokens([*ANIMAL, *map(str, range(size))][:size])
+    allowed = np.tri(size, dtype=bool)
+    matrices = tuple(
+        Matrix(weights(size, size, seed, PATTERNS[seed], causal=True), allowed, label=label)
+        for seed, label in enumerate(VARIANTS)
+    )
+    if unit == "signed":
+        matrices = (*matrices[:4], replace(signed(size).matrices[0], label="retention"))
+    facts = tuple(
+        {"relative_error": 0.12 * place, "kl_bits": None if place == 4 else 0.3 * place, "max_abs_error": 0.1}
+        for place in range(5)
+    )
+    return MatrixGrid(
+        header("five variants", "compare"),
+        matrices,
+        names,
+        names,
+        unit=unit,
+        facts=facts,  # type: ignore[arg-type]
+    )
+
+
 def table(texts: tuple[str, ...] = ("the", "交通")) -> Table:
     columns = (Column("text"), Column("entropy", unit="bits", digits=2), Column("count"), Column("special"))
     rows = tuple((text, 1.23456 * index, index, index == 0) for index, text in enumerate(texts))
     return Table(header("tokens of a text", "tokens"), columns, rows, "tokens", {"vocabulary": 30522})
+
+
+def curves(names: tuple[str, ...] = ("full", "linear", "peer")) -> Curves:
+    """Two plots with a curve for each name, all of different slopes."""
+    x = (512.0, 1024.0, 2048.0)
+    seconds = tuple(
+        Curve(name, x, tuple(1e-6 * n ** (2 - index / 2) for n in x), f"n^{2 - index / 2}", name == "peer")
+        for index, name in enumerate(names)
+    )
+    size = tuple(
+        Curve(name, x, tuple(n * 2048.0 * (index + 1) for n in x)) for index, name in enumerate(names)
+    )
+    made = header("attention, causal", "bench", notes=("it was noisy",))
+    columns = Column("n", right=True), Column("variant"), Column("time", right=True)
+    people = Table(
+        header("time and memory", "bench"), columns, (("512", "full", "1.2 ms"), ("1024", "linear", "44 µs"))
+    )
+    data = Table(made, (Column("variant"), Column("median")), (("full", 0.0012), ("linear", 4.4e-5)), "cells")
+    plots = Plot("time", "seconds", "n", seconds, (1, 2)), Plot("memory", "bytes", "n", size, (1,))
+    return Curves(
+        made, plots, (people,), data, {"complete": True, "cells": [{"variant": "full", "median": 0.0012}]}
+    )

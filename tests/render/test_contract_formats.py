@@ -1,15 +1,22 @@
 from __future__ import annotations
 
 import pytest
-from render_samples import grid, mask, table
+from render_samples import curves, grid, mask, signed, table, variants
 
 from attncli import registry
 from attncli.render import Options
-from attncli.view import MatrixGrid, Table
+from attncli.view import Curves, MatrixGrid, Table
 
 VIEWS = {
-    "MatrixGrid": [grid(["a", "b"], 2, 3, causal=True), grid(["a", "b", "c"], top=2), mask(4, 2)],
+    "MatrixGrid": [
+        signed(3),
+        variants(3),
+        grid(["a", "b"], 2, 3, causal=True),
+        grid(["a", "b", "c"], top=2),
+        mask(4, 2),
+    ],
     "Table": [table(("a", "b"))],
+    "Curves": [curves()],
 }
 FORMATS = registry.entries("formats")
 
@@ -19,7 +26,7 @@ def test_a_format_says_what_its_folder_asks(name: str) -> None:
     attributes = FORMATS[name].attributes
     assert set(attributes) == {"suffixes", "views", "binary"}
     assert all(suffix.startswith(".") for suffix in attributes["suffixes"])
-    assert set(attributes["views"]) <= {MatrixGrid.__name__, Table.__name__}
+    assert set(attributes["views"]) <= {MatrixGrid.__name__, Table.__name__, Curves.__name__}
     assert isinstance(attributes["binary"], bool)
 
 

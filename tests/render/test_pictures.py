@@ -117,6 +117,12 @@ def test_no_text_is_cut_by_the_edge_of_the_page() -> None:
         assert text.get_window_extent(renderer).x1 <= figure.bbox.x1
 
 
+def test_a_long_title_over_a_small_picture_is_not_cut() -> None:
+    title = "scratch (untrained) · encoder self-attention layer 0 head 0 mmmmmmmm"
+    figure = build(grid(["a", "b"], header=header(title)), QUICK)
+    assert figure.texts[0].get_window_extent(figure.canvas.get_renderer()).x1 <= figure.bbox.x1
+
+
 def test_the_callers_settings_stay_and_play_no_part() -> None:
     import matplotlib
 

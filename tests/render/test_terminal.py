@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from render_samples import ANIMAL, HOSTILE, grid, header, mask, table, tokens
+from render_samples import ANIMAL, HOSTILE, grid, header, mask, signed, table, tokens, variants
 
 from attncli.errors import UsageError
 from attncli.labels import cells
@@ -26,7 +26,7 @@ from attncli.render.colors import (
     palette_color,
     scale,
 )
-from attncli.render.pooling import pool_max
+from attncli.render.pooling import Field, pool
 from attncli.view import Matrix, MatrixGrid
 
 ESCAPE = re.compile(r"\x1b\[([0-9;]*)m")
@@ -34,6 +34,8 @@ MODES = ("none", "16", "256", "truecolor")
 LONG = [f"word{index}" for index in range(150)]
 VIEWS = {
     "one": grid(),
+    "signed": signed(),
+    "variants": variants(unit="signed"),
     "causal": grid(causal=True),
     "cross": grid(keys=["les", "·animaux", "ent"]),
     "long": grid(LONG, causal=True),
@@ -214,13 +216,13 @@ def test_pooling_keeps_the_largest_and_hides_no_undefined_value(
 ) -> None:
     values = np.arange(rows * columns, dtype=np.float32).reshape(rows, columns)
     cuts = range(0, rows, down), range(0, columns, across)
-    pooled = pool_max(values, *cuts)
+    pooled = pool(Field(values), *cuts).values
     expected = [
         [values[row : row + down, column : column + across].max() for column in cuts[1]] for row in cuts[0]
     ]
     np.testing.assert_array_equal(pooled, expected)
     values[-1, -1] = np.nan
-    assert np.isnan(pool_max(values, *cuts)[-1, -1])
+    assert np.isnan(pool(Field(values), *cuts).values[-1, -1])
 
 
 def test_a_heatmap_of_a_table_is_refused() -> None:

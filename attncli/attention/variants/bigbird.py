@@ -14,6 +14,9 @@ Reference:
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from itertools import repeat
+
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
@@ -23,6 +26,7 @@ from attncli.attention.block_layout import BlockLayout
 from attncli.attention.flash import flash_attention
 from attncli.attention.inputs import check_lengths, check_self_attention, precise, without_padding
 from attncli.attention.patterns import pattern_weights
+from attncli.attention.stretches import cut, pick
 from attncli.attention.tiles import attend_tile, closed, extent, tile_numbers
 from attncli.registry import Entry, Parameter
 
@@ -58,65 +62,69 @@ def attend(
     check_lengths(query, key, value, key_mask)
     _check(query.shape[2], key.shape[2], causal)
     layout = BlockLayout(key.shape[2], block, random_blocks, global_blocks, window_blocks, seed)
-    queries = precise(query)
     keys, values = without_padding(precise(key), key_mask), without_padding(precise(value), key_mask)
-    key_blocks, value_blocks = _in_blocks(keys, block), _in_blocks(values, block)
-    hidden = _hidden_blocks(key, key_mask, block)
     pattern = layout.pattern(query.shape[1])
+    inner = [index for index in range(layout.blocks) if not layout.is_global(index)]
+    reads = [layout.read(pattern, index).to(query.device) for index in inner]
+    rows = [layout.rows(index) for index in range(layout.blocks)]
+    picked = zip(
+        _picked(keys, block, reads),
+        _picked(values, block, reads),
+        _hidden(key, key_mask, block, reads),
+        strict=True,
+    )
     open_bias = keys.new_zeros(1)
     outputs = []
-    for index in range(layout.blocks):
-        rows = layout.rows(index)
+    for index, block_query in enumerate(cut(precise(query), rows)):
         if layout.is_global(index):
-            output, _ = flash_attention(queries[:, :, rows], keys, values, key_mask=key_mask)
+            output, _ = flash_attention(block_query, keys, values, key_mask=key_mask)
         else:
-            read = layout.read(pattern, index).to(query.device)
-            bias = open_bias if hidden is None else _picked(hidden, read).mT
-            output = attend_tile(
-                queries[:, :, rows].flatten(0, 1),
-                _picked(key_blocks, read),
-                _picked(value_blocks, read),
-                bias if key_mask is None else open_bias,
-                None if key_mask is None else bias,
-            ).view(*query.shape[:2], -1, value.shape[-1])
+            block_key, block_value, hidden = next(picked)
+            bias = open_bias if hidden is None else hidden.mT
+            bias, padding = (bias, None) if key_mask is None else (open_bias, bias)
+            output = attend_tile(block_query.flatten(0, 1), block_key, block_value, bias, padding)
+            output = output.view(*query.shape[:2], -1, value.shape[-1])
         outputs.append(output)
     return torch.cat(outputs, dim=2).to(query.dtype)
 
 
-def _in_blocks(
-    tensor: Float[Tensor, "batch kv_heads key dim"], block: int
-) -> Float[Tensor, "batch kv_heads blocks block dim"]:
-    """Cut into blocks; a short last block is filled up with zeros."""
-    short = -tensor.shape[2] % block
-    filled = F.pad(tensor, (0, 0, 0, short)) if short else tensor
-    return filled.reshape(*tensor.shape[:2], -1, block, tensor.shape[3])
-
-
-def _hidden_blocks(
-    key: Float[Tensor, "batch kv_heads key dim"], key_mask: Bool[Tensor, "batch key"] | None, block: int
-) -> Float[Tensor, "batch kv_heads blocks block 1"] | None:
-    """Give the bias that hides padding, and what fills up a short block; None where there is neither."""
-    short = -key.shape[2] % block
-    if key_mask is None and not short:
-        return None
-    real = key.new_ones(key.shape[0], key.shape[2], dtype=torch.bool) if key_mask is None else key_mask
-    bias = closed(F.pad(real, (0, short)), precise(key).dtype)
-    return _in_blocks(bias[:, None, :, None].expand(-1, key.shape[1], -1, -1), block)
-
-
 def _picked(
-    blocks: Float[Tensor, "batch kv_heads blocks block dim"], read: Int[Tensor, "heads blocks_read"]
-) -> Float[Tensor, "batch_heads keys dim"]:
-    """Put the blocks that each head reads side by side.
+    tensor: Float[Tensor, "batch kv_heads key dim"],
+    block: int,
+    reads: Sequence[Int[Tensor, "heads _"]],
+) -> Iterator[Float[Tensor, "batch_heads keys dim"]]:
+    """Put side by side the blocks that each head reads, query block by query block.
 
-    As one selection of long rows, which is a plain copy; an index of positions would take three times as long.
+    As a selection of long rows, which is a plain copy; an index of positions would take three times as long. A short
+    last block is filled up with zeros.
     """
-    batch, kv_heads, count, block, dim = blocks.shape
-    heads = len(read)
-    kv_head = torch.arange(heads, device=read.device) // (heads // kv_heads)
-    first = torch.arange(batch, device=read.device)[:, None, None] * kv_heads + kv_head[:, None]
-    rows = (first * count + read).flatten()
-    return blocks.reshape(-1, block * dim).index_select(0, rows).view(batch * heads, -1, dim)
+    batch, kv_heads, length, dim = tensor.shape
+    short = -length % block
+    filled = F.pad(tensor, (0, 0, 0, short)) if short else tensor
+    table = filled.reshape(-1, block * dim)
+    if not reads:
+        return iter(())
+    heads = len(reads[0])
+    stacks = torch.arange(batch * kv_heads, device=tensor.device).repeat_interleave(heads // kv_heads)
+    first = (stacks * (len(table) // (batch * kv_heads))).view(batch, heads, 1)
+    picks = pick(table, [(first + read).flatten() for read in reads])
+    return (rows.view(batch * heads, -1, dim) for rows in picks)
+
+
+def _hidden(
+    key: Float[Tensor, "batch kv_heads key dim"],
+    key_mask: Bool[Tensor, "batch key"] | None,
+    block: int,
+    reads: Sequence[Int[Tensor, "heads _"]],
+) -> Iterator[Float[Tensor, "batch_heads keys 1"] | None]:
+    """Give the bias that hides padding, and what fills up a short block; None where there is neither."""
+    batch, kv_heads, length, _ = key.shape
+    short = -length % block
+    if key_mask is None and not short:
+        return repeat(None, len(reads))
+    real = key.new_ones(batch, length, dtype=torch.bool) if key_mask is None else key_mask
+    bias = closed(F.pad(real, (0, short)), precise(key).dtype)
+    return _picked(bias[:, None, :, None].expand(-1, kv_heads, -1, -1), block, reads)
 
 
 def weights(

@@ -15,8 +15,9 @@ from collections.abc import Iterator
 
 import torch
 from jaxtyping import Bool, Float
-from torch import Tensor, nn
+from torch import Tensor
 
+from attncli.attention.chunks import join
 from attncli.attention.core import attention_scores, attention_weights, repeat_kv
 from attncli.attention.masks.causal import create_causal_mask
 from attncli.attention.selection import gather_attend, lightning_index, select
@@ -32,7 +33,7 @@ ENTRY = Entry(
         ),
         Parameter("index_heads", 4, "heads of the indexer, where its tensors are not given", minimum=1),
         Parameter("index_dim", 32, "size of the indexer's vectors, where they are not given", minimum=1),
-        Parameter("seed", 0, "seed of the indexer's projection, where its tensors are not given", minimum=0),
+        Parameter("seed", 0, "seed of the indexer's sketch, where its tensors are not given", minimum=0),
     ),
     attributes={"exact": False, "causal": True, "cross": True, "signed": False},
 )
@@ -63,7 +64,7 @@ def attend(
         top_k: Keys for each query; 0 for a quarter of the keys, at most 256.
         index_heads: Heads of the stand-in indexer.
         index_dim: Size of its vectors.
-        seed: Of its projection.
+        seed: Of its random places and signs.
         index_query: A trained indexer's query, turned by position; then its key and weights must come too.
         index_key: Its key, one for all of its heads.
         index_weights: Its weight for each query and head.
@@ -76,8 +77,8 @@ def attend(
     if key_mask is not None:
         v = v.masked_fill(~key_mask[:, None, :, None], 0.0)
     blocks = _selections(index, causal, key_mask, _count(top_k, key.shape[2]))
-    outputs = [gather_attend(q[:, :, rows], k, v, indices) for rows, indices in blocks]
-    return torch.cat(outputs, dim=2).to(query.dtype)
+    parts = (gather_attend(q[:, :, rows], k, v, indices) for rows, indices in blocks)
+    return join(parts, query.shape[2]).to(query.dtype)
 
 
 def selected_mask(
@@ -166,18 +167,14 @@ def flops(
     index_dim: int = 32,
     seed: int = 0,
 ) -> int:
-    """Count the stand-in's projections, the indexer's pairs, and attention to the selected keys.
-
-    With as many kv heads as heads: with fewer, projecting the keys takes less.
-    """
+    """Count the indexer's pairs, and attention to the selected keys."""
     top_k = _count(top_k, key_len)
-    projected = (query_len * index_heads + key_len * heads) * head_dim * index_dim
     indexed = attended = 0
     for rows, keys in _extents(query_len, key_len, causal):
         count = rows.stop - rows.start
         indexed += count * keys * index_heads * index_dim
         attended += count * min(top_k, keys) * heads * (head_dim + value_dim)
-    return 2 * batch * (projected + indexed + attended)
+    return 2 * batch * (indexed + attended)
 
 
 def extra_bytes(
@@ -194,14 +191,14 @@ def extra_bytes(
     index_dim: int = 32,
     seed: int = 0,
 ) -> int:
-    """Predict the indexer's vectors and the largest of: the keys side by side, one block, the output joined."""
+    """Predict the indexer's vectors and the larger of: the keys side by side, or the output and one block."""
     rows, top_k = min(_BLOCK, query_len), _count(top_k, key_len)
     index = 4 * batch * index_dim * (query_len * index_heads + key_len * 2)
     keys = 4 * batch * heads * key_len * head_dim
     output = 4 * batch * heads * query_len * value_dim
     picked = batch * rows * (4 * 4 * key_len + 6 * 8 * (top_k + 1))
     gathered = 4 * heads * rows * top_k * (head_dim + value_dim + 16)
-    return index + max(keys, output + picked + gathered, 2 * output + picked)
+    return index + max(2 * keys, output + picked + gathered)
 
 
 def _count(top_k: int, keys: int) -> int:
@@ -253,20 +250,28 @@ def _index(
 def _sketch(query: Tensor, key: Tensor, index_heads: int, index_dim: int, seed: int) -> Index:
     """Stand in for a trained indexer: index head a sketches the scores of query head ``a · heads // index_heads``.
 
-    All kv heads' keys side by side go through one random orthogonal projection, and a query through the rows that
-    belong to its kv head; the product of the two is the head's score, exactly where the keys fit into `index_dim`.
+    All kv heads' keys side by side are one long vector, whose numbers are added, with random signs, into `index_dim`
+    places; a query's numbers go to the places of its kv head. The product of the two is on average that head's
+    score (Charikar et al. 2002, count sketch), and exactly so where every number has a place of its own.
     """
     heads, kv_heads, head_dim = query.shape[1], key.shape[1], query.shape[-1]
-    followed = torch.arange(index_heads) * heads // index_heads
+    size = kv_heads * head_dim
     generator = torch.Generator().manual_seed(seed)
-    projection = torch.empty(kv_heads * head_dim, index_dim, dtype=torch.float64)
-    nn.init.orthogonal_(projection, max(kv_heads * head_dim / index_dim, 1.0) ** 0.5, generator=generator)
-    projection = projection.to(_precise(query))
-    index_key = _precise(key).transpose(1, 2).flatten(2) @ projection  # (batch, key, index_dim)
-    of_head = projection.reshape(kv_heads, head_dim, index_dim)[followed // (heads // kv_heads)]
-    index_query = (_precise(query)[:, followed] @ of_head).transpose(1, 2)
-    index_weights = index_query.new_full(index_query.shape[:3], 1.0 / index_heads)
-    return index_query, index_key, index_weights
+    place = torch.randperm(size, generator=generator).to(key.device) % index_dim
+    sign = (2 * torch.randint(0, 2, (size,), generator=generator) - 1).to(_precise(key))
+    index_key = _added_up(_precise(key).transpose(1, 2).flatten(2) * sign, place, index_dim)
+    queries = []
+    for head in range(index_heads):
+        followed = head * heads // index_heads
+        own = slice(followed // (heads // kv_heads) * head_dim, None)
+        signed = _precise(query)[:, followed] * sign[own][:head_dim]
+        queries.append(_added_up(signed, place[own][:head_dim], index_dim))
+    index_query = torch.stack(queries, dim=2)  # (batch, query, index_heads, index_dim)
+    return index_query, index_key, index_query.new_full(index_query.shape[:3], 1.0 / index_heads)
+
+
+def _added_up(x: Tensor, place: Tensor, size: int) -> Tensor:
+    return x.new_zeros(*x.shape[:-1], size).index_add(-1, place, x)
 
 
 def _precise(x: Tensor) -> Tensor:

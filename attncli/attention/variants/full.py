@@ -65,7 +65,7 @@ def flops(
 def extra_bytes(
     *, batch: int, heads: int, query_len: int, key_len: int, head_dim: int, value_dim: int, causal: bool
 ) -> int:
-    """Predict two live score matrices (and a third while masking, with the mask), and the output."""
+    """Predict two live score matrices (and two more while masking, with the mask), and the output."""
     scores = 4 * batch * heads * query_len * key_len
-    masking = scores + 2 * query_len * key_len if causal else 0
+    masking = 2 * scores + 2 * query_len * key_len if causal else 0
     return 2 * scores + masking + 4 * batch * heads * query_len * value_dim

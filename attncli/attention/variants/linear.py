@@ -16,6 +16,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn.functional import pad
 
+from attncli.attention.chunks import join
 from attncli.attention.core import repeat_kv
 from attncli.attention.masks.causal import create_causal_mask
 from attncli.registry import Entry, Parameter
@@ -87,24 +88,24 @@ def attend(
         parts = _causal_parts(query, source, chunk, eps)
     else:
         state = _state(source, chunk, 0, key.shape[2])
-        parts = [_ratio(feature_map(_precise(q)) @ state, eps) for q in torch.split(query, chunk, dim=2)]
-    return torch.cat(parts, dim=2).to(query.dtype)
+        parts = (_ratio(feature_map(_precise(q)) @ state, eps) for q in torch.split(query, chunk, dim=2))
+    return join(parts, query.shape[2]).to(query.dtype)
 
 
-def _causal_parts(query: Tensor, source: Source, chunk: int, eps: float) -> list[Tensor]:
+def _causal_parts(query: Tensor, source: Source, chunk: int, eps: float) -> Iterator[Tensor]:
     """Read earlier chunks through the state, and this one through its own small triangle of weights."""
     key_len = source[0].shape[2]
     seen = max(key_len - query.shape[2], 0)  # keys of a cache, before the first query
     blind = max(query.shape[2] - key_len, 0)  # queries before the first key
     state = _state(source, chunk, 0, seen)
-    parts = [state.new_zeros(*query.shape[:2], blind, state.shape[-1] - 1)]
+    if blind:
+        yield state.new_zeros(*query.shape[:2], blind, state.shape[-1] - 1)
     queries = torch.split(query[:, :, blind:], chunk, dim=2)
     for q, (k, v) in zip(queries, _chunks(source, chunk, seen, key_len), strict=True):
         q = feature_map(_precise(q))  # (batch, heads, chunk, head_dim)
         inside = (q @ k.mT).tril()  # (batch, heads, chunk, chunk)
-        parts.append(_ratio(inside @ v + q @ state, eps))
+        yield _ratio(inside @ v + q @ state, eps)
         state = state + k.mT @ v  # (batch, heads, head_dim, value_dim + 1)
-    return parts
 
 
 def recurrent(
@@ -178,11 +179,12 @@ def extra_bytes(
     chunk: int = 64,
     eps: float = 1e-6,
 ) -> int:
-    """Predict the output twice (its chunks, then joined), the state three times, and what one chunk needs."""
+    """Predict the output, the state three times, and what one chunk needs."""
     output = query_len * value_dim
     state = head_dim * (value_dim + 1)
-    one_chunk = 4 * chunk * (head_dim + value_dim + 1) + 2 * chunk**2
-    return 4 * batch * heads * (2 * output + 3 * state + one_chunk)
+    chunk = min(chunk, query_len)
+    one_chunk = 6 * chunk * (head_dim + value_dim + 1) + (3 * chunk**2 if causal else 0)
+    return 4 * batch * heads * (output + 3 * state + one_chunk)
 
 
 def _source(query: Tensor, key: Tensor, value: Tensor, key_mask: Tensor | None) -> Source:

@@ -18,6 +18,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn.functional import pad
 
+from attncli.attention.chunks import join
 from attncli.attention.core import repeat_kv
 from attncli.attention.decay import decay_matrix, decay_rates
 from attncli.attention.masks.causal import create_causal_mask
@@ -122,34 +123,48 @@ def attend(
 def _chunkwise(
     query: Tensor, key: Tensor, value: Tensor, rates: Tensor, chunk: int, theta: Tensor | None
 ) -> Tensor:
+    batch, heads, length, head_dim = query.shape
+    chunk = min(chunk, length)
+    query, key, value = (x.flatten(0, 1) for x in (query, key, value))
+    state = value.new_zeros(batch * heads, head_dim, value.shape[-1])
+    parts = _retain(_turned_chunks(query, key, value, theta, chunk), state, rates.repeat(batch), chunk)
+    return join(parts, length).reshape(batch, heads, length, -1)
+
+
+def _retain(
+    chunks: Iterator[tuple[Tensor, Tensor, Tensor]], state: Tensor, rates: Tensor, chunk: int
+) -> Iterator[Tensor]:
     """Let each chunk see itself through its weights and all earlier ones through the state.
 
     Only differences of positions within a chunk become exponents of γ: γ^(−j) alone would overflow.
     """
-    batch, heads, length, head_dim = query.shape
-    chunk, scale = min(chunk, length), head_dim**-0.5
-    steps, rates = torch.arange(chunk).unsqueeze(-1), rates.repeat(batch)[:, None, None]
-    inside = (decay_matrix(rates.flatten(), chunk) * scale).to(query)  # (batch·heads, chunk, chunk)
-    from_start = (rates ** (steps + 1) * scale).to(query)  # (batch·heads, chunk, 1)
-    to_end = (rates ** steps.flip(0)).to(query)  # (batch·heads, chunk, 1)
-    whole = (rates**chunk).to(query)  # (batch·heads, 1, 1)
-    query, key, value = (x.flatten(0, 1) for x in (query, key, value))
-    state = value.new_zeros(batch * heads, head_dim, value.shape[-1])
-    if theta is not None:
-        query, key, turns = _pairs(query), _pairs(key), _turns(theta, length, chunk)
-    outputs = []
-    chunks = (torch.split(x, chunk, dim=1) for x in (query, key, value))
-    for q, k, v in zip(*chunks, strict=True):
+    scale, steps = state.shape[1] ** -0.5, torch.arange(chunk).unsqueeze(-1)
+    inside = (decay_matrix(rates, chunk) * scale).to(state)  # (batch·heads, chunk, chunk)
+    rates = rates[:, None, None]
+    from_start = (rates ** (steps + 1) * scale).to(state)  # (batch·heads, chunk, 1)
+    to_end = (rates ** steps.flip(0)).to(state)  # (batch·heads, chunk, 1)
+    whole = (rates**chunk).to(state)  # (batch·heads, 1, 1)
+    for q, k, v in chunks:
         rows = v.shape[1]
-        if theta is not None:
-            turn = next(turns).to(q)
-            q, k = _unpaired(q * turn), _unpaired(k * turn)
         earlier = (q * from_start[:, :rows]) @ state  # (batch·heads, rows, value_dim)
         own = (q @ k.mT) * inside[:, :rows, :rows]  # (batch·heads, rows, rows)
-        outputs.append(torch.baddbmm(earlier, own, v))
+        yield torch.baddbmm(earlier, own, v)
         # What a short, last chunk leaves behind is read by nobody.
         state = torch.baddbmm(state * whole, k.mT, v * to_end[:, -rows:])
-    return torch.cat(outputs, dim=1).reshape(batch, heads, length, -1)
+
+
+def _turned_chunks(
+    query: Tensor, key: Tensor, value: Tensor, theta: Tensor | None, chunk: int
+) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """Cut into chunks, query and key turned by their position: a chunk at a time stays in the cache."""
+    values = torch.split(value, chunk, dim=1)
+    if theta is None:
+        yield from zip(torch.split(query, chunk, dim=1), torch.split(key, chunk, dim=1), values, strict=True)
+        return
+    pairs = (torch.split(_pairs(x), chunk, dim=1) for x in (query, key))
+    for q, k, v, turn in zip(*pairs, values, _turns(theta, query.shape[1], chunk), strict=True):
+        turn = turn.to(q)
+        yield _unpaired(q * turn), _unpaired(k * turn), v
 
 
 def recurrent(
@@ -205,6 +220,7 @@ def mask(
     normalize: bool = False,
 ) -> Bool[Tensor, "query key"]:
     """Allow what is not in the future."""
+    _check_causal(causal)
     return create_causal_mask(query_len, key_len)
 
 
@@ -243,25 +259,24 @@ def extra_bytes(
     rotate: bool = True,
     normalize: bool = False,
 ) -> int:
-    """Predict the output twice (its chunks, then joined), the states, and what one chunk needs.
-
-    Normalising holds another copy of value and output, with a column more.
-    """
+    """Predict the output, the states, and what one chunk needs; normalising holds one more copy of it."""
     chunk = min(chunk, query_len)
     output = query_len * (value_dim + normalize)
     one_chunk = 6 * chunk * (head_dim + value_dim) + 3 * chunk**2
-    tables = 8 * heads * chunk * (chunk + 4)
-    return (
-        4 * batch * heads * ((3 if normalize else 2) * output + 3 * head_dim * (value_dim + 1) + one_chunk)
-        + 3 * tables
-    )
+    tables = 24 * heads * chunk * (chunk + 4)
+    held = (2 if normalize else 1) * output + 3 * head_dim * (value_dim + 1) + one_chunk
+    return 4 * batch * heads * held + tables
 
 
 def _check(query: Tensor, key: Tensor, causal: bool) -> None:
-    if not causal:
-        raise ValueError("retention is causal only: the past fades, and there is no future to see")
+    _check_causal(causal)
     if query.shape[2] != key.shape[2]:
         raise ValueError(f"query and key differ in length: {query.shape[2]} and {key.shape[2]}")
+
+
+def _check_causal(causal: bool) -> None:
+    if not causal:
+        raise ValueError("retention is causal only: the past fades, and there is no future to see")
 
 
 def _rates(query: Tensor, decay: str, decays: Tensor | None) -> Tensor:

@@ -18,15 +18,19 @@ Reference:
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from itertools import repeat
+
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from attncli.attention.band import Band, Tile
+from attncli.attention.band import Band
 from attncli.attention.flash import computed_pairs, flash_attention
 from attncli.attention.inputs import precise, stack
 from attncli.attention.patterns import pattern_weights
+from attncli.attention.stretches import cut
 from attncli.attention.tiles import attend_tile, closed, tile_numbers
 from attncli.registry import Entry, Parameter
 
@@ -69,19 +73,23 @@ def attend(
     inputs = stack(query, key, value, key_mask)
     band = Band(query.shape[2], key.shape[2], causal, window, dilation, global_tokens)
     outputs = [_global_rows(precise(query), precise(key), precise(value), key_mask, band)]
+    columns = min(global_tokens, key.shape[2])
+    tiles = list(band.tiles())
+    rows, stretches = inputs.rows([tile.rows for tile in tiles]), [tile.keys for tile in tiles]
+    keys, values = _columns(inputs.key, stretches, columns), _columns(inputs.value, stretches, columns)
+    padding = (
+        repeat(None, len(tiles))
+        if inputs.padding is None
+        else _columns(inputs.padding.mT, stretches, columns)
+    )
     shape, bias = None, inputs.key
-    for tile in band.tiles():
+    for tile, tile_query, tile_key, tile_value, hidden in zip(
+        tiles, rows, keys, values, padding, strict=True
+    ):
         if tile.shape != shape:
-            shape, allowed = tile.shape, band.allowed(tile)
-            allowed = F.pad(allowed, (min(global_tokens, band.key_len), 0), value=True)
+            shape, allowed = tile.shape, F.pad(band.allowed(tile), (columns, 0), value=True)
             bias = inputs.spread(closed(allowed.to(query.device), inputs.key.dtype))
-        output = attend_tile(
-            inputs.rows(tile.rows),
-            _columns(inputs.key, tile, global_tokens),
-            _columns(inputs.value, tile, global_tokens),
-            bias,
-            None if inputs.padding is None else _columns(inputs.padding.mT, tile, global_tokens).mT,
-        )
+        output = attend_tile(tile_query, tile_key, tile_value, bias, None if hidden is None else hidden.mT)
         outputs.append(inputs.unstack(output))
     return _in_order(outputs, band).to(query.dtype)
 
@@ -103,11 +111,11 @@ def _seen(band: Band) -> int:
 
 
 def _columns(
-    tensor: Float[Tensor, "stacks key dim"], tile: Tile, global_tokens: int
-) -> Float[Tensor, "stacks keys dim"]:
-    """Cut out the global keys and those of a tile's window."""
-    window = tensor[:, tile.keys]
-    return torch.cat((tensor[:, :global_tokens], window), dim=1) if global_tokens else window
+    tensor: Float[Tensor, "stacks key dim"], stretches: Sequence[slice], columns: int
+) -> Iterator[Float[Tensor, "stacks keys dim"]]:
+    """Give each tile its keys: the global ones and those of its window."""
+    front, windows = tensor[:, :columns], cut(tensor, stretches)
+    return (torch.cat((front, window), dim=1) if columns else window for window in windows)
 
 
 def _in_order(outputs: list[Tensor], band: Band) -> Float[Tensor, "batch heads query value_dim"]:

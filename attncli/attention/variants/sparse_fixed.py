@@ -24,6 +24,7 @@ from torch import Tensor
 from attncli.attention.core import repeat_kv
 from attncli.attention.inputs import check_lengths, check_self_attention, stack
 from attncli.attention.patterns import pattern_weights
+from attncli.attention.stretches import cut
 from attncli.attention.tiles import ROWS, attend_tile, closed, extent, tile_numbers
 from attncli.registry import Entry, Parameter
 
@@ -72,16 +73,22 @@ def attend(
     triangle = closed(
         torch.ones(stride, stride, dtype=torch.bool, device=query.device).tril(), inputs.key.dtype
     )
+    tiles = list(_tiles(query.shape[2], stride, summary))
+    blocks = [block for _, block, _ in tiles]
+    own_keys, own_values = cut(inputs.key, blocks), cut(inputs.value, blocks)
     outputs = []
-    for rows, block, seen in _tiles(query.shape[2], stride, summary):
+    for tile, tile_query, own_key, own_value in zip(
+        tiles, inputs.rows([rows for rows, _, _ in tiles]), own_keys, own_values, strict=True
+    ):
+        rows, block, seen = tile
         own = triangle[rows.start - block.start : rows.stop - block.start, : extent(block)]
         padding = None
         if inputs.padding is not None and padding_summaries is not None:
             padding = torch.cat((padding_summaries[:, :seen], inputs.padding.mT[:, block]), dim=1).mT
         output = attend_tile(
-            inputs.rows(rows),
-            torch.cat((key_summaries[:, :seen], inputs.key[:, block]), dim=1),
-            torch.cat((value_summaries[:, :seen], inputs.value[:, block]), dim=1),
+            tile_query,
+            torch.cat((key_summaries[:, :seen], own_key), dim=1),
+            torch.cat((value_summaries[:, :seen], own_value), dim=1),
             inputs.spread(F.pad(own, (seen, 0))),
             padding,
         )

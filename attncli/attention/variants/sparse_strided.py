@@ -14,7 +14,8 @@ Reference:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import repeat
 
 import torch
 import torch.nn.functional as F
@@ -24,7 +25,8 @@ from torch import Tensor
 from attncli.attention.band import Band
 from attncli.attention.inputs import Stacked, check_self_attention, stack
 from attncli.attention.patterns import pattern_weights
-from attncli.attention.tiles import Partial, attend_part, closed, extent, join, tile_numbers
+from attncli.attention.stretches import cut
+from attncli.attention.tiles import Partial, attend_part, closed, join, tile_numbers
 from attncli.registry import Entry, Parameter
 
 ENTRY = Entry(
@@ -55,27 +57,30 @@ def attend(
     inputs = stack(query, key, value, key_mask)
     columns = _columns(inputs, stride)
     band = Band(query.shape[2], key.shape[2], True, stride)
+    tiles = list(band.tiles())
+    rows, stretches = [tile.rows for tile in tiles], [tile.keys for tile in tiles]
+    keys, values = cut(inputs.key, stretches), cut(inputs.value, stretches)
+    earlier = repeat(None, len(tiles)) if columns is None else _rows(columns, rows)
     outputs = []
     shape, bias = None, inputs.key
-    for tile in band.tiles():
+    for tile, tile_query, tile_key, tile_value, column in zip(
+        tiles, inputs.rows(rows), keys, values, earlier, strict=True
+    ):
         if tile.shape != shape:
             shape = tile.shape
             bias = inputs.spread(closed(band.allowed(tile).to(query.device), inputs.key.dtype))
-        window = attend_part(
-            inputs.rows(tile.rows),
-            inputs.key[:, tile.keys],
-            inputs.value[:, tile.keys],
-            bias if inputs.padding is None else bias + inputs.padding[:, :, tile.keys],
-        )
-        joined = window if columns is None else join(window, _rows(columns, tile.rows))
+        hidden = bias if inputs.padding is None else bias + inputs.padding[:, :, tile.keys]
+        window = attend_part(tile_query, tile_key, tile_value, hidden)
+        joined = window if column is None else join(window, column)
         outputs.append(inputs.unstack(joined.output()))
     return torch.cat(outputs, dim=2).to(query.dtype)
 
 
-def _rows(columns: Partial, rows: slice) -> Partial:
+def _rows(columns: Partial, rows: Sequence[slice]) -> Iterator[Partial]:
     """Cut rows out of the columns' results and stack the heads of a group, as the window's rows are."""
-    parts = (columns.numerator, columns.denominator, columns.top)
-    return Partial(*(part[:, :, rows].reshape(len(part), -1, part.shape[-1]) for part in parts))
+    parts = (cut(part, rows) for part in (columns.numerator, columns.denominator, columns.top))
+    for part in zip(*parts, strict=True):
+        yield Partial(*(tensor.flatten(1, 2) for tensor in part))
 
 
 def _columns(inputs: Stacked, stride: int) -> Partial | None:
@@ -91,15 +96,25 @@ def _columns(inputs: Stacked, stride: int) -> Partial | None:
     padding = None if inputs.padding is None else _transposed(inputs.padding.mT, stride).mT
     before = torch.ones(count, count, dtype=torch.bool, device=query.device).tril(-1)
     bias = closed(before, query.dtype).repeat(group, 1)
-    parts = []
-    for columns in _chunks(stacks * group, count, stride):
-        part = attend_part(
-            query[:, :, columns].transpose(1, 2).flatten(2, 3).flatten(0, 1),
-            key[:, columns].flatten(0, 1),
-            value[:, columns].flatten(0, 1),
-            bias if padding is None else bias + padding[:, columns].flatten(0, 1),
+    width = _width(stacks * group, count, stride)
+    queries, keys, values = (
+        torch.split(query, width, 2),
+        torch.split(key, width, 1),
+        torch.split(value, width, 1),
+    )
+    biases: Iterable[Tensor] = repeat(bias, len(keys))
+    if padding is not None:
+        biases = (bias + chunk.flatten(0, 1) for chunk in torch.split(padding, width, 1))
+    chunks = zip(queries, keys, values, biases, strict=True)
+    parts = [
+        attend_part(
+            chunk_query.transpose(1, 2).flatten(2, 3).flatten(0, 1),
+            chunk_key.flatten(0, 1),
+            chunk_value.flatten(0, 1),
+            chunk_bias,
         )
-        parts.append(part)
+        for chunk_query, chunk_key, chunk_value, chunk_bias in chunks
+    ]
     shape = (stacks, -1, group, count)
     return Partial(
         _restored([part.numerator.view(*shape, value.shape[-1]) for part in parts], length),
@@ -108,11 +123,9 @@ def _columns(inputs: Stacked, stride: int) -> Partial | None:
     )
 
 
-def _chunks(heads: int, count: int, stride: int) -> Iterator[slice]:
-    """Give the columns, as many at a time as make a tile of a good size."""
-    width = max(COLUMN_SCORES // (heads * count * count), 1)
-    for start in range(0, stride, width):
-        yield slice(start, min(start + width, stride))
+def _width(heads: int, count: int, stride: int) -> int:
+    """Give how many columns at a time make a tile of a good size."""
+    return min(max(COLUMN_SCORES // (heads * count * count), 1), stride)
 
 
 def _transposed(
@@ -207,8 +220,7 @@ def extra_bytes(
         return 4 * batch * heads * (2 * query_len * value_dim + tile)
     length, inputs = count * stride, 2 * head_dim + value_dim
     filled = length * inputs if query_len % stride else 0
-    columns = next(_chunks(batch * heads, count, stride))
-    chunk = extent(columns) * count * (count + inputs + value_dim)
+    chunk = _width(batch * heads, count, stride) * count * (count + inputs + value_dim)
     results = length * (value_dim + 2)
     step_1 = filled + chunk + 3 * results
     step_2 = results + 2 * query_len * value_dim + 2 * tile

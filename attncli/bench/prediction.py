@@ -1,0 +1,90 @@
+"""Says before a cell is tried how much memory and time it will take."""
+
+from __future__ import annotations
+
+from attncli.bench.contenders import Contender
+from attncli.bench.record import Cell, Ledger
+from attncli.bench.rounds import FEWEST_IN_HASTE
+from attncli.bench.workload import Workload
+
+RUNS = FEWEST_IN_HASTE + 1
+"""Calls that a cell takes at least: one to warm up and to measure memory, and one for each round."""
+
+
+def predict_bytes(contender: Contender, workload: Workload, seq_len: int) -> int:
+    """Predict what a cell needs at its peak, its inputs included.
+
+    Where the work is checked against float64 the check is small, and does not count.
+    """
+    return contender.extra_bytes(workload, seq_len) + workload.input_bytes(seq_len)
+
+
+def predict_seconds(contender: Contender, ledger: Ledger, seq_len: int) -> float:
+    """Predict one call by the wall's clock: from the length measured last, in proportion to the operations.
+
+    Before anything was measured it is what the machine's peak would need, which nobody beats.
+    """
+    flops = contender.flops(ledger.question.workload, seq_len)
+    known = ledger.timed(contender.name)
+    if not known:
+        return flops / ledger.environment.peak_flops
+    last = known[-1]
+    assert last.flops is not None
+    return _typical_wall(last) * flops / last.flops
+
+
+def _typical_wall(cell: Cell) -> float:
+    walls = sorted(reading.wall for reading in cell.readings)
+    return walls[len(walls) // 2]
+
+
+def affordable(seconds: dict[str, float], left: float, keep: str) -> dict[str, float]:
+    """Tell who must be left out, the slowest first, so that a length takes no longer than there is time left.
+
+    Args:
+        seconds: Of one call of each.
+        keep: Who runs twice a round, and is left out only where it would take too long alone.
+
+    Returns:
+        Whom to leave out, with the seconds that it would take.
+
+    >>> affordable({"sdpa": 0.1, "full": 1.0, "linear": 0.01}, 4.0, "sdpa")
+    {'full': 4.0}
+    >>> affordable({"sdpa": 1.0}, 5.0, "sdpa")
+    {'sdpa': 7.0}
+    """
+    costs = {name: RUNS * each for name, each in seconds.items()}
+    if keep in costs:
+        costs[keep] += FEWEST_IN_HASTE * seconds[keep]
+    left_out: dict[str, float] = {}
+    protected = keep if costs.get(keep, 0.0) <= left else None
+    for name in sorted(costs, key=lambda name: (name == protected, -costs[name])):
+        if sum(costs.values()) <= left:
+            break
+        left_out[name] = costs.pop(name)
+    return left_out
+
+
+def fair_share(ledger: Ledger, seq_len: int, left: float) -> float:
+    """Give how much of the seconds left may be predicted for one length: as much as for each that comes after it.
+
+    So the slow ones leave early enough for the fast ones to reach the long lengths, which they are made for.
+    """
+    return max(0.0, left) / sum(length >= seq_len for length in ledger.question.lengths)
+
+
+def time_for_rounds(ledger: Ledger, seq_len: int, left: float) -> float:
+    """Give how long the rounds of one length may go on, so that the lengths after it can have their fewest.
+
+    Args:
+        left: Seconds that are left for everything.
+    """
+    question = ledger.question
+    later = [length for length in question.lengths if length > seq_len]
+    needed = sum(
+        RUNS * predict_seconds(one, ledger, length)
+        for length in later
+        for one in question.contenders
+        if ledger.timed(one.name)
+    )
+    return max(0.0, left - needed)

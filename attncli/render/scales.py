@@ -1,0 +1,157 @@
+"""What a number becomes on a scale of colours: a place between 0 and 1, a short text, the texts beside the bar.
+
+Every scale is a square root, so that small weights are seen. Weights go from 0 to 1. Signed numbers go as far
+below 0 as above it, to the largest absolute value of the grid, so that 0 is always the middle.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from attncli.view import Matrix, MatrixGrid
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Numbers = NDArray[np.floating[Any]]
+
+_PLAIN = (1e-3, 1e4)
+"""A largest value between these is written without an exponent, and so are all beside it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """A square-root scale from `low` to `high`.
+
+    Args:
+        name: What the numbers are, for a colour bar.
+        low: 0, or as far below 0 as `high` is above.
+        ticks: Numbers to write beside a colour bar.
+    """
+
+    name: str = "weight"
+    low: float = 0.0
+    high: float = 1.0
+    ticks: tuple[float, ...] = (0, 0.05, 0.25, 0.5, 1)
+
+    @property
+    def signed(self) -> bool:
+        """Whether it diverges from 0."""
+        return self.low < 0
+
+    @property
+    def form(self) -> str:
+        """Name the scale's form."""
+        return f"{'signed ' if self.signed else ''}square-root scale"
+
+    @property
+    def strongest(self) -> str:
+        """Say what stands out in a row, and what pooling keeps."""
+        return "largest absolute value" if self.signed else "largest"
+
+    @property
+    def pooled_by(self) -> str:
+        """Say what a cell that covers several pairs shows of them."""
+        return self.strongest if self.signed else "max"
+
+    def places(self, values: Numbers) -> Numbers:
+        """Give each number its place, 0 at `low` and 1 at `high`; what lies outside goes to the end."""
+        import numpy as np
+
+        low, high = _root(self.low), _root(self.high)
+        clipped = np.clip(values, self.low, self.high)
+        places: Numbers = (np.copysign(np.sqrt(np.abs(clipped)), clipped) - low) / (high - low)
+        return places
+
+    def values_at(self, places: Numbers) -> Numbers:
+        """Give the numbers at places: the inverse of `places`."""
+        import numpy as np
+
+        low, high = _root(self.low), _root(self.high)
+        root = low + np.asarray(places) * (high - low)
+        values: Numbers = root * np.abs(root)
+        return values
+
+    def text(self, value: float) -> str:
+        """Write a number in the few cells that a heatmap has."""
+        if math.isnan(value):
+            return "nan"
+        return signed_number(value, self.high) if self.signed else short_number(value)
+
+    def tick_texts(self) -> list[str]:
+        """Write the numbers beside a colour bar."""
+        return self.quarters() if self.signed else ["0", ".05", ".25", ".5", "1"]
+
+    def quarters(self) -> list[str]:
+        """Write the numbers at 0, ¼, ½, ¾ and 1 of the scale's length."""
+        if not self.signed:
+            return ["0", ".06", ".25", ".56", "1"]
+        return [self.text(part * self.high) for part in (-1, -0.25, 0, 0.25, 1)]
+
+
+WEIGHTS = Scale()
+
+
+def scale_of(grid: MatrixGrid) -> Scale:
+    """Give the one scale of all matrices of a grid."""
+    return signed_scale(largest_size(grid.matrices)) if grid.unit == "signed" else WEIGHTS
+
+
+def signed_scale(largest: float) -> Scale:
+    """Give the scale that diverges from 0 to ± the largest absolute value; to ±1 where all are 0."""
+    largest = largest or 1.0
+    ticks = tuple(part * largest for part in (-1, -0.25, 0, 0.25, 1))
+    return Scale("effective weight (signed)", -largest, largest, ticks)
+
+
+def largest_size(matrices: Iterable[Matrix]) -> float:
+    """Find the largest absolute value among the allowed and defined numbers; 0 where there is none."""
+    import numpy as np
+
+    found = 0.0
+    for matrix in matrices:
+        sizes = np.abs(matrix.values)
+        counted = np.isfinite(sizes) if matrix.allowed is None else np.isfinite(sizes) & matrix.allowed
+        found = max(found, float(np.max(sizes, initial=0, where=counted)))
+    return found
+
+
+def short_number(value: float) -> str:
+    """Write a weight in at most three cells.
+
+    >>> short_number(0.817), short_number(0.004), short_number(0.996), short_number(0.0)
+    ('.82', '.00', '1.0', '0')
+    """
+    if value == 0:
+        return "0"
+    return "1.0" if value >= 0.995 else f"{max(value, 0):.2f}"[1:]
+
+
+def signed_number(value: float, largest: float) -> str:
+    """Write a number of any size and sign in two digits, but no finer than what the largest beside it needs.
+
+    >>> [signed_number(value, 0.31) for value in (-0.31, 0.052, -0.001, 0)]
+    ['-.31', '.05', '-.00', '0']
+    >>> signed_number(-12.34, 12.34), signed_number(0.031, 12.34), signed_number(-0.031, 0.042)
+    ('-12', '.0', '-.031')
+    >>> signed_number(123456, 123456), signed_number(-1.2e-5, 3e-5)
+    ('1.2e5', '-1.2e-5')
+    """
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}".replace("-0", "0")
+    if not _PLAIN[0] <= largest < _PLAIN[1]:
+        digits, exponent = f"{value:.1e}".split("e")
+        return f"{digits}e{int(exponent)}"
+    magnitude = math.floor(math.log10(largest))
+    finest = max(0, 2 - magnitude if magnitude >= 0 else 1 - magnitude)
+    decimals = max(0, min(finest, 1 - math.floor(math.log10(abs(value)))))
+    text = f"{value:.{decimals}f}"
+    return text.replace("0.", ".", 1) if text.lstrip("-").startswith("0.") else text
+
+
+def _root(value: float) -> float:
+    return math.copysign(math.sqrt(abs(value)), value)
