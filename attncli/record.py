@@ -63,6 +63,8 @@ class Token:
         bytes: Hexadecimal bytes of a piece that is no valid UTF-8 by itself.
         piece: The vocabulary's own form (``Ġthe``, ``##ed``), for ``--raw-tokens``.
         sequence: 0 for the first text of a pair, 1 for the second, None for specials.
+        segment: The part of a conversation or of a generation that it belongs to (``system``, ``user``,
+            ``assistant``, ``prompt``, ``generated``); None where the text is not divided.
     """
 
     position: int
@@ -75,6 +77,7 @@ class Token:
     bytes: str | None = None
     piece: str | None = None
     sequence: int | None = 0
+    segment: str | None = None
 
 
 Tokens = tuple[Token, ...]
@@ -102,13 +105,18 @@ class SourceInfo:
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """With what an answer was made, so that it can be made again."""
+    """With what an answer was made, so that it can be made again.
+
+    Args:
+        original: Of a saved run that is drawn again: with what the run was made.
+    """
 
     attncli: str
     torch: str | None = None
     transformers: str | None = None
     argv: tuple[str, ...] = ()
     seed: int | None = None
+    original: Provenance | None = None
 
 
 @dataclass(frozen=True, slots=True)

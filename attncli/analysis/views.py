@@ -39,10 +39,10 @@ def weights_view(
     """
     header = Header(
         command="show",
-        title=f"{source_title(run.source)} · {_what(matrices, kind)}",
+        title=f"{source_title(run.source)} · {what_is_shown(matrices, kind)}",
         provenance=made,
         source=run.source,
-        notes=(*run.notes, *_dead_row_notes(matrices)),
+        notes=(*run.notes, *_dead_row_notes(matrices), *_first_token_notes(matrices, run, queries, keys)),
     )
     return MatrixGrid(header, tuple(matrices), queries, keys, "signed" if run.signed else "weight", top)
 
@@ -139,13 +139,36 @@ def source_title(source: SourceInfo) -> str:
     return safe_label(PurePath(source.name).name or source.name)
 
 
-def _what(matrices: Sequence[Matrix], kind: Kind) -> str:
+def what_is_shown(matrices: Sequence[Matrix], kind: str) -> str:
+    """Say which attention some matrices are, for a title."""
     if len(matrices) != 1:
         return f"{_OF_KIND[kind]}, {len(matrices)} heads"
     only = matrices[0]
     layer = "mean of layers" if only.layer == "mean" else f"layer {only.layer}"
     head = "mean of heads" if only.head == "mean" else f"head {only.head}"
     return f"{_OF_KIND[kind]} {layer} {head}"
+
+
+def _first_token_notes(matrices: Sequence[Matrix], run: Run, queries: Tokens, keys: Tokens) -> list[str]:
+    """Say how much of a decoder's attention rests on the first token: that explains most surprises."""
+    if run.source.kind == "scratch" or any(matrix.kind != "decoder" for matrix in matrices):
+        return []
+    share = first_token_share(matrices, queries, keys)
+    if share is None:
+        return []
+    first = next(token.label for token in keys if token.position == 0)
+    rows = sum(token.position > 0 for token in queries)
+    where = f"{len(matrices)} {'map' if len(matrices) == 1 else 'maps'}, {rows} rows after it"
+    return [f'{100 * share:.0f} % of all attention goes to the first token, "{first}" ({where})']
+
+
+def first_token_share(matrices: Sequence[Matrix], queries: Tokens, keys: Tokens) -> float | None:
+    """Give the mean weight on position 0 over all matrices and all rows after it; None where there are no such rows."""
+    rows = [row for row, token in enumerate(queries) if token.position > 0]
+    columns = [column for column, token in enumerate(keys) if token.position == 0]
+    if not rows or not columns or not matrices:
+        return None
+    return float(np.mean([matrix.values[rows, columns[0]].mean() for matrix in matrices]))
 
 
 def _dead_row_notes(matrices: Sequence[Matrix]) -> list[str]:

@@ -152,7 +152,12 @@ class ScratchOptions:
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Set one of the variant's parameters."),
     ] = None
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Seed of the scratch model's weights.")] = 0
+    seed: Annotated[
+        int,
+        typer.Option(
+            metavar="N", min=0, help="Seed of the scratch model's weights, or of --temperature's draws."
+        ),
+    ] = 0
 
 
 @dataclass(frozen=True, slots=True)

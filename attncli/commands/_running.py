@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Protocol
 
@@ -36,10 +37,57 @@ class Opened(Protocol):
         """Run forward once."""
 
 
+class Writing(Protocol):
+    """What a pretrained model is to write: see the options of ``show``."""
+
+    @property
+    def generate(self) -> int | None:
+        """Number of tokens to write."""
+
+    @property
+    def temperature(self) -> float:
+        """0 is greedy."""
+
+    @property
+    def chat(self) -> bool:
+        """Whether the text is a message of a conversation."""
+
+    @property
+    def system(self) -> str | None:
+        """What the system says before it."""
+
+
+def check_writing(writing: Writing, model: ModelOptions, pair: str | None) -> None:
+    """Refuse options of generation that do not go together.
+
+    Raises:
+        UsageError: They do not.
+    """
+    option = "--generate" if writing.generate else "--chat"
+    if writing.system is not None and not writing.chat:
+        raise UsageError("--system is for --chat", "add --chat, or write it into the text")
+    if writing.temperature and not writing.generate:
+        raise UsageError("--temperature is for --generate", "add --generate N")
+    if not (writing.generate or writing.chat):
+        return
+    if model.model in (None, "scratch"):
+        raise UsageError(f"{option} needs a pretrained model", "--model names one")
+    if pair is not None:
+        raise UsageError(f"{option} and --pair were both given", "give one of them")
+
+
 def open_source(
-    text: str, pair: str | None, model: ModelOptions, scratch: ScratchOptions, output: OutputOptions
+    text: str,
+    pair: str | None,
+    model: ModelOptions,
+    scratch: ScratchOptions,
+    output: OutputOptions,
+    writing: Writing | None = None,
 ) -> Opened:
     """Open what the user named: a pretrained model, or the from-scratch one.
+
+    Args:
+        writing: What the model is to write, and whether the text is a message to it.
 
     Raises:
         AttnCliError: It is not to be had, or does not take this text.
@@ -68,6 +116,8 @@ def open_source(
         )
     if not text:
         raise UsageError("the text is empty: there is nothing to attend to")
+    if writing is not None and (writing.generate or writing.chat):
+        return _open_writer(text, model, scratch.seed, output, writing)
     with sign_of_life(f"loading {safe_label(model.model)} …", output):
         from attncli.sources.pretrained import open_model
 
@@ -79,6 +129,31 @@ def open_source(
             truncate=model.truncate,
             verify=not model.no_verify,
         )
+
+
+def _open_writer(
+    text: str, model: ModelOptions, seed: int, output: OutputOptions, writing: Writing
+) -> Opened:
+    """Open a model that reads a message of a conversation, or goes on writing, or both."""
+    assert model.model is not None
+    with sign_of_life(f"loading {safe_label(model.model)} …", output):
+        from attncli.sources.chat import prepare_chat
+        from attncli.sources.loading import load
+        from attncli.sources.pretrained import PretrainedSource, prepare
+
+        loaded = load(model.model, replace(_load_options(model), head=bool(writing.generate)))
+        prepared = (
+            prepare_chat(loaded, text, writing.system, truncate=model.truncate)
+            if writing.chat
+            else prepare(loaded, text, truncate=model.truncate)
+        )
+    if not writing.generate:
+        return PretrainedSource(loaded, prepared, verify=not model.no_verify)
+    with sign_of_life("generating …", output):
+        from attncli.sources.generation import Sampling, write
+
+        sampling = Sampling(writing.generate, writing.temperature, seed)
+        return write(loaded, prepared, sampling, verify=not model.no_verify)
 
 
 def _load_options(model: ModelOptions) -> LoadOptions:

@@ -6,7 +6,7 @@ Rows are queries, columns are keys. Without --model a small from-scratch model w
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import typer
 
@@ -16,6 +16,7 @@ EXAMPLES = (
     'attncli show "The animal was too tired."',
     'attncli show "The animal was too tired." --model ./all-minilm-l6-v2 --layer 0-5 --head all -o heads.png',
     'attncli show "The animal was too tired." -m ./all-minilm-l6-v2 --layer 4 --head 7 --format table --top 3',
+    'attncli show "The animal was" -m ./smollm2-135m --layer 20 --generate 8',
     'attncli show "CCO" -m ./annalog-marian --pair "CCO" --kind cross --json',
     'echo "The animal was too tired." | attncli show --causal --heads 4',
 )
@@ -50,20 +51,54 @@ class Choice:
     ] = None
 
 
+@dataclass(frozen=True, slots=True)
+class WritingOptions:
+    """What a pretrained model is to write, and whether the text is a message to it."""
+
+    panel: ClassVar[str] = "Generation (with --model)"
+
+    generate: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="Let the model write N tokens, and show them in the map too."),
+    ] = None
+    temperature: Annotated[
+        float, typer.Option(metavar="T", min=0, help="Draw tokens at this temperature (--seed); 0 is greedy.")
+    ] = 0.0
+    chat: Annotated[
+        bool, typer.Option("--chat", help="Give the text as a user's message, by the model's chat template.")
+    ] = False
+    system: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="With --chat: what the system says before it.")
+    ] = None
+
+
 @spread
 def show(
-    text: TextInput, choice: Choice, model: ModelOptions, scratch: ScratchOptions, output: OutputOptions
+    text: TextInput,
+    choice: Choice,
+    model: ModelOptions,
+    writing: WritingOptions,
+    scratch: ScratchOptions,
+    output: OutputOptions,
 ) -> None:
     """Run a text through a model and show its attention weights."""
     from attncli.analysis.selection import parse_selection
-    from attncli.commands._running import choose_kind, open_source, plan_output, provenance, tell_checks
+    from attncli.commands._running import (
+        check_writing,
+        choose_kind,
+        open_source,
+        plan_output,
+        provenance,
+        tell_checks,
+    )
     from attncli.delivery import deliver
     from attncli.sources.picking import pick
 
     default = "table" if choice.top is not None else "heatmap"
     plan = plan_output(output, "MatrixGrid", default=default)
     layers, heads = parse_selection(choice.layer, "layer"), parse_selection(choice.head, "head")
-    source = open_source(text.read("show"), choice.pair, model, scratch, output)
+    check_writing(writing, model, choice.pair)
+    source = open_source(text.read("show"), choice.pair, model, scratch, output, writing)
     kind = choose_kind(source.kinds, choice.kind)
     queries, keys = source.axes(kind)
     rows = None if choice.query is None else pick(queries, choice.query)

@@ -38,8 +38,16 @@ def require_grid(view: View, format_name: str) -> MatrixGrid:
 
 
 def token_labels(tokens: Tokens, options: Options) -> list[str]:
-    """Label tokens for people, as the options ask: decoded or the vocabulary's own form, Unicode or ASCII."""
-    return [_token_label(token, options) for token in tokens]
+    """Label tokens for people, as the options ask: decoded or the vocabulary's own form, Unicode or ASCII.
+
+    Where a new part of the text begins (what the model wrote, the next message), a mark stands before the label.
+    """
+    mark = "▸" if options.unicode else ">"
+    before = (None, *(token.segment for token in tokens))
+    return [
+        (mark if index and token.segment != before[index] else "") + _token_label(token, options)
+        for index, token in enumerate(tokens)
+    ]
 
 
 def _token_label(token: Token, options: Options) -> str:

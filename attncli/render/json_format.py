@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from attncli.record import Token
+from attncli.record import Provenance, Token
 from attncli.registry import Entry
 from attncli.render import Options
 from attncli.render.decimals import row_texts
@@ -46,6 +46,7 @@ def document(view: View, *, weights: bool = True) -> dict[str, Any]:
         **_head(view.header),
         "title": view.header.title,
         "unit": view.unit,
+        **({} if view.top is None else {"top": view.top}),
         "source": asdict(view.header.source) if view.header.source else None,
         "query_tokens": [_token(token) for token in view.query_tokens],
         "key_tokens": [_token(token) for token in view.key_tokens],
@@ -76,7 +77,16 @@ def _head(header: Header) -> dict[str, Any]:
 
 
 def _tail(header: Header) -> dict[str, Any]:
-    return {"notes": list(header.notes), "provenance": asdict(header.provenance)}
+    return {"notes": list(header.notes), "provenance": _provenance(header.provenance)}
+
+
+def _provenance(provenance: Provenance) -> dict[str, Any]:
+    fields = asdict(provenance)
+    if provenance.original is None:
+        del fields["original"]
+    else:
+        fields["original"] = _provenance(provenance.original)
+    return fields
 
 
 def _table_document(table: Table) -> dict[str, Any]:
@@ -89,9 +99,11 @@ def _table_document(table: Table) -> dict[str, Any]:
 
 def _token(token: Token) -> dict[str, Any]:
     fields = asdict(token)
-    del fields["piece"]
-    if token.bytes is None:
-        del fields["bytes"]
+    if token.piece in (None, token.text):
+        del fields["piece"]
+    for name in ("bytes", "segment"):
+        if fields[name] is None:
+            del fields[name]
     return fields
 
 
@@ -110,10 +122,21 @@ def _attention(grid: MatrixGrid, index: int, weights: bool) -> dict[str, Any]:
 
 def _numbers(grid: MatrixGrid, matrix: Matrix) -> dict[str, Any]:
     if grid.top is not None:
-        return {"top": _top(grid, matrix, grid.top)}
+        return {"top": _top(grid, matrix, grid.top)} | _allowed_keys(grid, matrix)
     if grid.unit == "mask":
         return {"allowed": (matrix.values > 0).astype("uint8")}
-    return {"weights": matrix.values}
+    return {"weights": matrix.values} | _allowed_keys(grid, matrix)
+
+
+def _allowed_keys(grid: MatrixGrid, matrix: Matrix) -> dict[str, Any]:
+    """Say of each row which columns it may attend to, as ranges of column numbers with both ends in."""
+    import numpy as np
+
+    if grid.unit == "mask" or matrix.allowed is None or matrix.allowed.all():
+        return {}
+    edges = np.diff(matrix.allowed.astype(np.int8), axis=1, prepend=0, append=0)
+    rows = [(np.flatnonzero(row == 1), np.flatnonzero(row == -1) - 1) for row in edges]
+    return {"allowed_keys": [np.stack(ends, axis=1).tolist() for ends in rows]}
 
 
 def _top(grid: MatrixGrid, matrix: Matrix, top: int) -> list[list[dict[str, Any]]]:

@@ -57,7 +57,7 @@ def arrays(grid: MatrixGrid) -> dict[str, NDArray[np.generic]]:
     import numpy as np
 
     packed: dict[str, NDArray[np.generic]] = {}
-    for name, matrices in _by_site(grid).items():
+    for name, matrices in by_site(grid).items():
         packed |= _site_arrays(grid, name, matrices)
     packed["query_tokens"] = np.array([token.label for token in grid.query_tokens], dtype=np.str_)
     packed["key_tokens"] = np.array([token.label for token in grid.key_tokens], dtype=np.str_)
@@ -85,7 +85,8 @@ def _allowed(matrix: Matrix) -> NDArray[np.bool_]:
     return np.ones(matrix.values.shape, np.bool_) if matrix.allowed is None else matrix.allowed
 
 
-def _by_site(grid: MatrixGrid) -> dict[str, list[Matrix]]:
+def by_site(grid: MatrixGrid) -> dict[str, list[Matrix]]:
+    """Put a grid's matrices together that share an array, under its name."""
     sites: dict[str, list[Matrix]] = {}
     for matrix in grid.matrices:
         layer = None if matrix.layer is None else str(matrix.layer)

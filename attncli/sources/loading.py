@@ -39,6 +39,7 @@ class LoadOptions:
         trust_remote_code: Whether code that comes with the model may run.
         allow_pickle: Whether weights may be unpickled, which can run any code.
         offline: Whether the hub must not be asked.
+        head: Whether the model is to predict tokens, so that its language-model head is wanted too.
     """
 
     revision: str | None = None
@@ -48,6 +49,7 @@ class LoadOptions:
     trust_remote_code: bool = False
     allow_pickle: bool = False
     offline: bool = False
+    head: bool = False
 
 
 @dataclass(frozen=True)
@@ -109,17 +111,26 @@ def _load_tokenizer(where: str | Path, options: LoadOptions) -> Any:
 
 
 def _load_model(where: str | Path, options: LoadOptions) -> Any:
-    from transformers import AutoModel
-
     keywords = _common(options) | {
         "dtype": _dtype(options),
         "use_safetensors": None if options.allow_pickle else True,
     }
     if options.attention is not None:
         keywords["attn_implementation"] = options.attention
-    model, report = AutoModel.from_pretrained(where, output_loading_info=True, **keywords)
+    model, report = _model_class(where, options).from_pretrained(where, output_loading_info=True, **keywords)
     _check_missing(report["missing_keys"], str(where))
+    if options.head:
+        _check_head(report["missing_keys"], str(where))
     return model.to(options.device).eval()
+
+
+def _model_class(where: str | Path, options: LoadOptions) -> Any:
+    from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoModelForSeq2SeqLM
+
+    if not options.head:
+        return AutoModel
+    config = AutoConfig.from_pretrained(where, **_common(options))
+    return AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
 
 
 def _common(options: LoadOptions) -> dict[str, Any]:
@@ -157,6 +168,19 @@ def _check_missing(missing: set[str], where: str) -> None:
             f"{where}: the checkpoint lacks {len(harmful)} of the model's weights ({harmful[0]}, …)",
             "its config.json and its weights do not belong together",
         )
+
+
+def _check_head(missing: set[str], where: str) -> None:
+    """Refuse a model that would predict tokens by random numbers."""
+    lacking = sorted(key for key in missing if any(word in key for word in ("head", "cls.", "embed_out")))
+    if lacking:
+        raise _no_head(where)
+
+
+def _no_head(name: str) -> ModelError:
+    return ModelError(
+        f"{name}: no language-model head there, so it cannot generate", "name a causal or a translation model"
+    )
 
 
 def _check_folder(folder: Path, name: str, options: LoadOptions, tokenizer: bool) -> None:
@@ -233,6 +257,8 @@ def _not_found(name: str, options: LoadOptions, error: OSError) -> ModelError:
 
 def _refused(name: str, options: LoadOptions, error: Exception) -> ModelError | UsageError:
     text = " ".join(str(error).split())
+    if options.head and "Unrecognized configuration class" in text:
+        return _no_head(name)
     if "trust_remote_code" in text:
         return ModelError(
             f"{name}: the model needs code of its own to run",

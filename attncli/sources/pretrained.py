@@ -95,8 +95,7 @@ class PretrainedSource:
         notes = list(self.prepared.notes)
         if not emitter.sites:
             notes.append(run_eager(self.loaded.model, self._forward, emitter, self.kinds))
-        notes.extend(self._layers_without_attention(emitter.sites))
-        return self._run(emitter, notes)
+        return self.result(emitter, notes)
 
     def _forward(self, model: Any, **options: Any) -> Any:
         module = model.get_encoder() if self.prepared.encoder_only else model
@@ -118,7 +117,9 @@ class PretrainedSource:
                 notes.append(f"{kind} layers without softmax attention: {', '.join(map(str, without))}")
         return notes
 
-    def _run(self, emitter: Emitter, notes: Sequence[str]) -> Run:
+    def result(self, emitter: Emitter, notes: Sequence[str]) -> Run:
+        """Tell what a run has shown to an emitter."""
+        notes = [*notes, *self._layers_without_attention(emitter.sites)]
         model, options = self.loaded.model, self.loaded.options
         captures = {report.capture for report in emitter.reports}
         info = SourceInfo(
@@ -160,8 +161,13 @@ def open_model(
     return PretrainedSource(loaded, prepare(loaded, text, pair, truncate=truncate), verify)
 
 
-def prepare(loaded: Loaded, text: str, pair: str | None = None, *, truncate: bool = False) -> Prepared:
+def prepare(
+    loaded: Loaded, text: str, pair: str | None = None, *, truncate: bool = False, specials: bool = True
+) -> Prepared:
     """Tokenise a text, and a second one, as the model wants them.
+
+    Args:
+        specials: Whether the tokenizer adds its special tokens; not where a template has written them.
 
     Raises:
         UsageError: The text is empty or too long, or the model takes no text.
@@ -174,7 +180,7 @@ def prepare(loaded: Loaded, text: str, pair: str | None = None, *, truncate: boo
         raise UsageError("the text is empty: there is nothing to attend to")
     if loaded.model.config.is_encoder_decoder:
         return _prepare_two_stacks(loaded, text, pair, truncate)
-    encoding, tokens, notes = _encode(loaded, text, pair, truncate)
+    encoding, tokens, notes = _encode(loaded, text, pair, truncate, specials=specials)
     kind = _kind_of_single_stack(loaded.model)
     return Prepared(encoding, {kind: tokens}, {kind: tokens}, notes)
 
@@ -224,11 +230,18 @@ def _decoder_input(loaded: Loaded, ids: Tensor, tokens: Tokens) -> tuple[Tensor,
 
 
 def _encode(
-    loaded: Loaded, text: str, pair: str | None, truncate: bool, *, target: bool = False
+    loaded: Loaded,
+    text: str,
+    pair: str | None,
+    truncate: bool,
+    *,
+    target: bool = False,
+    specials: bool = True,
 ) -> tuple[dict[str, Tensor], Tokens, tuple[str, ...]]:
     """Tokenise, and give ``(tensors, tokens, notes)``."""
-    limit = _limit(loaded, target=target)
-    texts = {"text_target": text} if target else {"text": text, "text_pair": pair}
+    limit = token_limit(loaded, target=target)
+    texts: dict[str, Any] = {"text_target": text} if target else {"text": text, "text_pair": pair}
+    texts["add_special_tokens"] = specials
     made = loaded.tokenizer(**texts, return_tensors="pt", verbose=False)
     notes: tuple[str, ...] = ()
     length = made["input_ids"].shape[1]
@@ -254,7 +267,7 @@ def _encode(
     return tensors, tokens, notes
 
 
-def _limit(loaded: Loaded, *, target: bool = False) -> int:
+def token_limit(loaded: Loaded, *, target: bool = False) -> int:
     """Give the number of tokens that a model reads at most."""
     config = loaded.model.config.get_text_config()
     names = (
@@ -281,7 +294,8 @@ def _kind_of_single_stack(model: Any) -> Kind:
         causal = getattr(module, "is_causal", None)
         if isinstance(causal, bool):
             return "decoder" if causal else "encoder"
-    return "decoder" if type(model).__name__ in _causal_bases() else "encoder"
+    base = getattr(model, "base_model", model)  # the model without its head
+    return "decoder" if type(base).__name__ in _causal_bases() else "encoder"
 
 
 def _causal_bases() -> frozenset[str]:

@@ -1,0 +1,73 @@
+"""attncli render: Draw a saved run again, in any form: a picture, a table, data.
+
+FILE is what show, mask or compare wrote with -o run.npz or -o run.json; - reads it from stdin. No model is loaded:
+capture on a large machine, look at it on a small one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from attncli.commands._options import OutputOptions, spread
+
+EXAMPLES = (
+    "attncli render run.npz",
+    "attncli render run.npz --layer 4 --head 7 -o head.png",
+    "attncli render run.npz --query it --format table --top 3",
+    "attncli render run.json --head mean -o heads.svg -o heads.csv",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which run, and which part of it."""
+
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A saved run, .npz or .json; - is stdin.")]
+    layer: Annotated[str, typer.Option(metavar="N", help="0-based: 3, 0,2,5-7, -1 (last), all or mean.")] = (
+        "all"
+    )
+    head: Annotated[str, typer.Option(metavar="N", help="0-based: 3, 0,2,5-7, -1 (last), all or mean.")] = (
+        "all"
+    )
+    query: Annotated[
+        str | None,
+        typer.Option(metavar="TOKENS", help="Rows to show, by position or text: 3, 2-5, it, it:2."),
+    ] = None
+    key: Annotated[
+        str | None, typer.Option(metavar="TOKENS", help="Columns to show, by position or text.")
+    ] = None
+    top: Annotated[
+        int | None, typer.Option(metavar="K", min=1, help="List only the K strongest keys of each row.")
+    ] = None
+
+
+@spread
+def render(choice: Choice, output: OutputOptions) -> None:
+    """Draw a saved run."""
+    from dataclasses import replace
+
+    from attncli import __version__
+    from attncli.commands._options import ARGV
+    from attncli.commands._running import plan_output
+    from attncli.delivery import deliver, say
+    from attncli.record import Provenance
+    from attncli.saved.choosing import choose_heads, choose_tokens, choose_top, holds_only_strongest
+    from attncli.saved.reading import load_run
+
+    grid = load_run(choice.file)
+    grid = choose_tokens(choose_heads(grid, choice.layer, choice.head), choice.query, choice.key)
+    grid = grid if choice.top is None else choose_top(grid, choice.top)
+    plan = plan_output(output, "MatrixGrid", default="heatmap" if grid.top is None else "table")
+    if holds_only_strongest(grid) and not output.quiet:
+        say(f"note: only the {grid.top} strongest keys of each row were saved; the others are undefined")
+    made = grid.header.provenance
+    drawn = Provenance(
+        __version__,
+        argv=ARGV.get(),
+        seed=made.seed,
+        original=made if made.original is None else made.original,
+    )
+    deliver(replace(grid, header=replace(grid.header, provenance=drawn)), plan)

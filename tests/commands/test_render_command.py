@@ -1,0 +1,140 @@
+"""A run that was saved is drawn again: the same answer, in any form, without any model."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from conftest import Cli
+
+TEXT = "the animal was too tired ."
+RUNS: dict[str, tuple[str, ...]] = {
+    "show": ("show", TEXT, "--causal", "--heads", "4", "--layers", "2"),
+    "picked": ("show", TEXT, "--heads", "2", "--query", "tired,2", "--key", "0-3", "--head", "mean"),
+    "top": ("show", TEXT, "--causal", "--top", "2"),
+    "mask": ("mask", "causal", TEXT),
+    "compare": ("compare", TEXT, "--variants", "full,linear", "--causal"),
+}
+FORMS = ["heatmap", "table", "md", "json", "csv", "tsv", "ndjson"]
+
+
+def without_provenance(document: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in document.items() if key != "provenance"}
+
+
+@pytest.mark.parametrize("ending", ["npz", "json"])
+@pytest.mark.parametrize("name", RUNS)
+def test_a_saved_run_gives_the_same_json_again(cli: Cli, tmp_path: Path, name: str, ending: str) -> None:
+    path = str(tmp_path / f"run.{ending}")
+    saved = cli(*RUNS[name], "-q", "-o", path)
+    direct, again = cli(*RUNS[name], "-q", "-f", "json").json, cli("render", path, "-q", "-f", "json").json
+    assert saved.code == 0 and without_provenance(direct) == without_provenance(again)
+    assert again["provenance"]["argv"][0] == "render"
+    assert again["provenance"]["original"]["argv"] == [*RUNS[name], "-q", "-o", path]
+    assert again["provenance"]["seed"] == again["provenance"]["original"]["seed"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", ["show", "picked", "mask", "compare"])
+@pytest.mark.parametrize("ending", ["npz", "json"])
+def test_every_form_comes_out_as_it_did(cli: Cli, tmp_path: Path, name: str, ending: str, form: str) -> None:
+    path = str(tmp_path / f"run.{ending}")
+    cli(*RUNS[name], "-q", "-o", path)
+    direct, again = cli(*RUNS[name], "-q", "-f", form), cli("render", path, "-q", "-f", form)
+    if form == "json":
+        assert without_provenance(direct.json) == without_provenance(again.json)
+    else:
+        assert again.code == 0 and again.out == direct.out and len(again.out) > 40
+
+
+@pytest.mark.parametrize("ending", ["png", "svg", "pdf", "npz"])
+def test_files_come_out_as_they_did(cli: Cli, tmp_path: Path, ending: str) -> None:
+    first, second, run = (tmp_path / f"{name}.{ending}" for name in ("a", "b", "run"))
+    cli(*RUNS["show"], "-q", "-o", str(first), "-o", str(run.with_suffix(".json")))
+    assert cli("render", str(run.with_suffix(".json")), "-q", "-o", str(second)).code == 0
+    if ending != "npz":
+        assert second.read_bytes() == first.read_bytes()
+    else:
+        pair = [cli("render", str(path), "-q", "--json").json for path in (first, second)]
+        assert without_provenance(pair[0]) == without_provenance(pair[1])
+
+
+def test_a_part_is_what_show_gives_for_that_part(cli: Cli, tmp_path: Path) -> None:
+    path, part = str(tmp_path / "run.npz"), ("--layer", "1", "--head", "2", "--query", "was", "--key", "0,2")
+    cli(*RUNS["show"], "-q", "-o", path)
+    direct, again = (
+        cli(*RUNS["show"], *part, "--json", "-q").json,
+        cli("render", path, *part, "--json", "-q").json,
+    )
+    assert without_provenance(direct) == without_provenance(again)
+    listed = cli("render", path, *part[:4], "--top", "2", "-q").out
+    assert listed == cli(*RUNS["show"], *part[:4], "--top", "2", "-q").out
+
+
+def test_the_vocabularys_own_forms_are_saved(cli: Cli, tmp_path: Path, tiny_bert: str) -> None:
+    path, raw = str(tmp_path / "run.json"), ("--raw-tokens", "-f", "table", "-q")
+    cli("show", "the animals", "-m", tiny_bert, "-q", "-o", path)
+    assert "##s" in cli("render", path, *raw).out
+    assert cli("render", path, *raw).out == cli("show", "the animals", "-m", tiny_bert, *raw).out
+
+
+def test_a_run_comes_from_a_pipe(cli: Cli, tmp_path: Path) -> None:
+    for ending in ("npz", "json"):
+        path = tmp_path / f"run.{ending}"
+        cli(*RUNS["show"], "-q", "-o", str(path))
+        piped = cli("render", "-", "-q", "-f", "csv", stdin=path.read_bytes())
+        assert piped.out == cli("render", str(path), "-q", "-f", "csv").out != ""
+
+
+def test_where_only_the_strongest_keys_were_saved_that_is_said(cli: Cli, tmp_path: Path) -> None:
+    path = str(tmp_path / "run.json")
+    cli(*RUNS["top"], "-q", "-o", path)
+    result = cli("render", path, "-f", "heatmap")
+    assert "only the 2 strongest keys of each row were saved" in result.err and "×" in result.out
+    assert cli("render", path, "--top", "3").code == 2
+
+
+@pytest.mark.parametrize("command", ["show", "mask"])
+def test_a_drawn_documents_form_is_the_documented_one(cli: Cli, tmp_path: Path, command: str) -> None:
+    path = str(tmp_path / "run.npz")
+    cli(*RUNS[command], "-q", "-o", path)
+    document = cli("render", path, "--json", "-q").json
+    jsonschema.Draft202012Validator(cli("schema", command).json).validate(document)
+
+
+def test_what_cannot_be_drawn_ends_with_one_line_and_its_exit_code(cli: Cli, tmp_path: Path) -> None:
+    run, cut = tmp_path / "run.npz", tmp_path / "cut.npz"
+    cli(*RUNS["show"], "-q", "-o", str(run))
+    cut.write_bytes(run.read_bytes()[:-40])
+    (tmp_path / "other.json").write_text(json.dumps({"schema": 9, "command": "show"}))
+    for arguments, code, words in (
+        ((str(cut),), 1, "truncated or damaged"),
+        ((str(tmp_path / "other.json"),), 1, "written by a later attncli"),
+        ((str(tmp_path / "none.npz"),), 1, "No such file"),
+        ((str(run), "--layer", "5"), 2, "--layer 5: not in the run"),
+        ((str(run), "--query", "zebra"), 2, 'no token "zebra"'),
+        ((str(run), "-f", "jsn"), 2, 'did you mean "json"?'),
+        ((), 2, "missing argument"),
+    ):
+        result = cli("render", *arguments)
+        assert (result.code, result.out) == (code, "") and words in result.err, result
+        assert len(result.err.splitlines()) <= 3
+
+
+def test_drawing_loads_neither_torch_nor_transformers(cli: Cli, tmp_path: Path) -> None:
+    path = str(tmp_path / "run.npz")
+    cli(*RUNS["show"], "-q", "-o", path)
+    script = f"""
+import sys
+from attncli.cli import main
+for form in {FORMS!r}:
+    assert main(["render", {path!r}, "-f", form, "-q", "--head", "mean", "--query", "was"]) == 0
+    assert not {{"torch", "transformers", "matplotlib", "tokenizers"}} & set(sys.modules), form
+assert main(["render", {path!r}, "-o", {str(tmp_path / "a.png")!r}]) == 0
+assert not {{"torch", "transformers"}} & set(sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
