@@ -85,7 +85,8 @@ class PretrainedSource:
             CaptureError: The model's attention cannot be seen, or a self-check failed.
             UsageError: An observer asked for what is not there.
         """
-        lengths = {kind: (len(self.axes(kind)[0]), len(self.axes(kind)[1])) for kind in self.kinds}
+        axes = {kind: self.axes(kind) for kind in self.kinds}
+        lengths = {kind: (len(queries), len(keys)) for kind, (queries, keys) in axes.items() if queries}
         emitter = Emitter(
             observers, verify=self.verify, axes=None if self.stack else lengths, stack=self.stack
         )
@@ -188,7 +189,7 @@ def prepare(loaded: Loaded, text: str, pair: str | None = None, *, truncate: boo
     if loaded.model.config.is_encoder_decoder:
         return _prepare_two_stacks(loaded, text, pair, truncate)
     encoding, tokens, notes = _encode(loaded, text, pair, truncate)
-    kind = _kind_of_single_stack(loaded.model)
+    kind = kind_of_single_stack(loaded.model)
     return Prepared(encoding, {kind: tokens}, {kind: tokens}, notes)
 
 
@@ -199,7 +200,7 @@ def from_inputs(
 
     Args:
         inputs: What the model's forward pass takes.
-        lengths: Number of query and key positions by kind of attention.
+        lengths: Number of query and key positions by kind of attention; 0 where that is not known beforehand.
     """
     queries = {kind: positions(query) for kind, (query, _) in lengths.items()}
     return Prepared(inputs, queries, {kind: positions(key) for kind, (_, key) in lengths.items()})
@@ -290,7 +291,7 @@ def _batch(inputs: Mapping[str, Tensor]) -> int:
     return next((tensor.shape[0] for tensor in inputs.values() if tensor.dim() > 1), 1)
 
 
-def _kind_of_single_stack(model: Any) -> Kind:
+def kind_of_single_stack(model: Any) -> Kind:
     """Tell whether a model with one stack is a decoder: whether its attention modules hide the future."""
     if getattr(model.config.get_text_config(), "is_decoder", False):
         return "decoder"
