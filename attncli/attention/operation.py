@@ -36,7 +36,7 @@ class AttentionOperation:
 
     query: Float[Tensor, "batch heads query head_dim"]
     key: Float[Tensor, "batch kv_heads key head_dim"]
-    value: Float[Tensor, "batch kv_heads key value_dim"] | None
+    value: Float[Tensor, "batch value_heads key value_dim"] | None
     scale: float
     mask: Bool[Tensor, "#batch #heads #query key"] | None = None
     causal_offset: int | None = None
@@ -100,7 +100,7 @@ class AttentionOperation:
         )
 
     def _kv(self, tensor: Tensor, heads: Sequence[int]) -> Tensor:
-        group = self.heads // self.kv_heads
+        group = self.heads // tensor.shape[1]  # keys and values may be shared by different numbers of heads
         return _precise(tensor[:, [head // group for head in heads]])
 
     def _sink(self, heads: Sequence[int], rows: slice) -> Tensor | None:

@@ -24,11 +24,12 @@ def first_positions(
     """
     if site.kind == "cross":
         return operation
-    seen = _tokens_seen(module, frame, operation.rows)
+    seen, is_static = _tokens_seen(module, frame, operation.rows)
     if seen is None:
-        seen = operation.keys
+        seen = max(operation.keys, operation.rows)
     if operation.keys > seen:
-        return replace(_first_keys(operation, seen), first_query=seen - operation.rows)
+        shown = _first_keys(operation, seen) if is_static else operation
+        return replace(shown, first_query=seen - operation.rows)
     return replace(operation, first_query=seen - operation.rows, first_key=seen - operation.keys)
 
 
@@ -43,8 +44,12 @@ def _first_keys(operation: AttentionOperation, keys: int) -> AttentionOperation:
     )
 
 
-def _tokens_seen(module: nn.Module, frame: Frame | None, queries: int) -> int | None:
-    """Ask the cache that the module was given, if any, how many tokens it has seen, those of this call included."""
+def _tokens_seen(module: nn.Module, frame: Frame | None, queries: int) -> tuple[int | None, bool]:
+    """Ask the cache that the module was given, if any, how many tokens it has seen, those of this call included.
+
+    Returns:
+        The number, and whether the cache is as long from the start as it will ever be.
+    """
     for cache in _caches(frame):
         for index in (getattr(module, "layer_idx", None), None):
             try:
@@ -52,8 +57,9 @@ def _tokens_seen(module: nn.Module, frame: Frame | None, queries: int) -> int | 
             except (AttributeError, IndexError, KeyError, TypeError, ValueError):
                 continue
             if seen >= queries:
-                return seen
-    return None
+                layers = getattr(cache, "layers", ())
+                return seen, any("Static" in type(layer).__name__ for layer in layers)
+    return None, False
 
 
 def _caches(frame: Frame | None) -> Iterator[Any]:

@@ -30,7 +30,7 @@ class Emitter:
     Args:
         verify: Whether a failed check is an error; otherwise it only stands in the report.
         block_bytes: How large a block may be; the observers' answers must not depend on it.
-        axes: Number of query and key tokens by kind, where the operations' axes must be the tokens'.
+        axes: Number of query and key tokens by kind: the operations' axes must be these. 0 where it is not known.
         stack: Only operations of this stack are shown; the others are noted.
     """
 
@@ -109,11 +109,11 @@ class Emitter:
 
     def _check_axes(self, site: Site, queries: int, keys: int) -> None:
         """Refuse an operation whose rows and columns are something else than the tokens."""
-        expected = (self.axes or {}).get(site.kind, (queries, keys))
-        if (queries, keys) != expected:
+        tokens = (self.axes or {}).get(site.kind, (0, 0))
+        if any(length not in (0, seen) for length, seen in zip(tokens, (queries, keys), strict=True)):
             raise CaptureError(
-                f"{_where(site)}: its {queries:,} queries and {keys:,} keys are not the {expected[0]:,} and "
-                f"{expected[1]:,} tokens of the input: this model shortens or lengthens its axes inside"
+                f"{_where(site)}: its {queries:,} queries and {keys:,} keys are not the {tokens[0]:,} and "
+                f"{tokens[1]:,} tokens of the input: this model shortens, lengthens or joins its axes inside"
             )
 
     def _row_blocks(

@@ -78,7 +78,10 @@ def last_softmax(frame: Frame, batch: int) -> tuple[Tensor, Tensor | None]:
 
 
 def first_softmax(frame: Frame, batch: int) -> tuple[Tensor, Tensor | None]:
-    """Take the first softmax of a module: ProphetNet's main stream, before those that predict further ahead."""
+    """Take the first softmax of a module: ProphetNet's main stream, before those that predict further ahead.
+
+    Where the streams share one softmax the main one has the first rows.
+    """
     return _one(frame, 0)
 
 
@@ -106,6 +109,7 @@ LAYOUTS: dict[str, Layout] = {
     "LEDEncoderSelfAttention": banded,
     "LiltSelfAttention": last_softmax,
     "ProphetNetNgramSelfAttention": first_softmax,
+    "ProphetNetAttention": first_softmax,
     "NystromformerSelfAttention": only_softmax,
     "BigBirdBlockSparseAttention": only_softmax,
     "BigBirdPegasusBlockSparseAttention": only_softmax,

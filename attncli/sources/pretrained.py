@@ -86,7 +86,7 @@ class PretrainedSource:
             UsageError: An observer asked for what is not there.
         """
         axes = {kind: self.axes(kind) for kind in self.kinds}
-        lengths = {kind: (len(queries), len(keys)) for kind, (queries, keys) in axes.items() if queries}
+        lengths = {kind: (len(queries), len(keys)) for kind, (queries, keys) in axes.items()}
         emitter = Emitter(
             observers, verify=self.verify, axes=None if self.stack else lengths, stack=self.stack
         )
@@ -296,10 +296,9 @@ def kind_of_single_stack(model: Any) -> Kind:
     if getattr(model.config.get_text_config(), "is_decoder", False):
         return "decoder"
     stacks = Stacks(model)
-    for name, module in model.named_modules():
-        causal = getattr(module, "is_causal", None)
-        if isinstance(causal, bool) and stacks.in_root(name):
-            return "decoder" if causal else "encoder"
+    inside = (module for name, module in model.named_modules() if stacks.in_root(name))
+    if any(getattr(module, "is_causal", None) is True for module in inside):
+        return "decoder"
     return "decoder" if type(model).__name__ in _causal_bases() else "encoder"
 
 

@@ -26,6 +26,7 @@ _CROSS = re.compile(
 )
 _DECODER = re.compile(r"(^|[._])decoder(\.|$)")
 _SIDE = re.compile(r"(?<![^._])(en|de)coder(?=\.|$)")
+_TOWER = re.compile(r"vision|visual|image|audio|speech|pixel", re.IGNORECASE)
 _NUMBER = re.compile(r"(?:^|(?<=\.))\d+(?=\.|$)")
 
 
@@ -110,18 +111,25 @@ class Stacks:
             return None
         return "decoder" if _DECODER.search(name) else "encoder"
 
-    def main_prefix(self, kind: Kind) -> str | None:
-        """Give the path of the main stack's layers for a kind; None where no layers are numbered."""
+    def main_prefixes(self, kind: Kind) -> frozenset[str]:
+        """Give the paths of the main stack's layers for a kind; none where no layers are numbered.
+
+        There are several where two rows of layers run in turns, more often than there are layers (HRM).
+        """
         counts: dict[str, set[int]] = {}
         for name, place in self._attention.items():
             by_name = self.kind_by_name(name)
             if place.numbers and self.in_root(name) and (by_name is None or by_name == kind):
                 counts.setdefault(place.prefix, set()).add(self.layer(place))
+        if len(counts) > 1 and any(not _TOWER.search(prefix) for prefix in counts):
+            counts = {prefix: layers for prefix, layers in counts.items() if not _TOWER.search(prefix)}
         if not counts:
-            return None
+            return frozenset()
         wanted = _depth(self._config, kind)
+        if wanted is not None and len(counts) > 1 and wanted > sum(map(len, counts.values())):
+            return frozenset(counts)
         fitting = [prefix for prefix, layers in counts.items() if wanted in (len(layers), max(layers) + 1)]
-        return fitting[0] if fitting else max(counts, key=lambda prefix: len(counts[prefix]))
+        return frozenset([fitting[0] if fitting else max(counts, key=lambda prefix: len(counts[prefix]))])
 
     def layer(self, place: _Place) -> int:
         """Give a layer's index: its first number, or its rank where layers are numbered by stage and block."""
@@ -136,8 +144,8 @@ class Stacks:
         Raises:
             CaptureError: Neither the config nor the modules tell.
         """
-        prefix = self.main_prefix(kind)
-        layers = [self.layer(place) for place in self._attention.values() if place.prefix == prefix]
+        main = self.main_prefixes(kind)
+        layers = [self.layer(place) for place in self._attention.values() if place.prefix in main]
         by_config = _depth(self._config, kind)
         if by_config is None and not layers:
             raise CaptureError(f"{self._config.model_type}: how many layers it has is not to be seen")
@@ -166,7 +174,7 @@ class SiteNamer:
         self.stacks = Stacks(model)
         self._only = kinds[0] if len(kinds) == 1 else None
         self._main = {
-            kind: self.stacks.main_prefix(kind) for kind in kinds or ("encoder", "decoder", "cross")
+            kind: self.stacks.main_prefixes(kind) for kind in kinds or ("encoder", "decoder", "cross")
         }
         self._ran: dict[tuple[str, Kind], list[tuple[str, int]]] = {}
         self._counted: set[tuple[str, Kind]] = set()
@@ -188,7 +196,9 @@ class SiteNamer:
             kind = self._only
         layer = self._own_layer(module, place)
         ran = self._ran.setdefault((stack, kind), [])
-        if any(other != place.template and index == layer for other, index in ran):
+        if stack == "" and len(self._main.get(kind, ())) > 1:
+            self._counted.add((stack, kind))
+        elif any(other != place.template and index == layer for other, index in ran):
             # Two attentions side by side in one layer, as over time and over space.
             stack = f"{stack}{place.prefix}.{place.suffix.strip('.')}"
             ran = self._ran.setdefault((stack, kind), [])
@@ -219,7 +229,7 @@ class SiteNamer:
         if not self.stacks.in_root(name):
             return own
         main = self._main.get(self._only if self._only and kind != "cross" else kind)
-        if main is None or not place.numbers or place.prefix == main:
+        if not main or not place.numbers or place.prefix in main:
             return ""
         return own
 

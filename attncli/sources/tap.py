@@ -18,6 +18,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+_QUERY_OR_KEY = re.compile(
+    r"(^|[._])(w?q(kv|k)?|w?kv?)(?=$|[._])|quer|key|qkv|c_attn|in_proj|(^|[._])(q|k)_", re.IGNORECASE
+)
 ATTENTION_CLASS = re.compile(r"att(n|ention)|mha$|multihead", re.IGNORECASE)
 """What the name of a class that computes attention looks like."""
 
@@ -69,6 +72,7 @@ class Trace:
         self.frames: list[Frame] = []
         self.quiet = 0
         self._serial = 0
+        self._attends: dict[int, bool] = {}
         self._names: dict[int, list[str]] = {}
         for name, module in model.named_modules(remove_duplicate=False):
             self._names.setdefault(id(module), []).append(name)
@@ -104,10 +108,18 @@ class Trace:
         for frame in reversed(self.frames):
             kind = type(frame.module).__name__
             if ATTENTION_CLASS.search(kind):
-                return frame
+                return frame if self._has_query_and_key(frame.module) else None
             if "softmax" not in kind.lower():
                 return None
         return None
+
+    def _has_query_and_key(self, module: nn.Module) -> bool:
+        """Tell attention between tokens from a softmax over something else, such as the layers before."""
+        known = self._attends.get(id(module))
+        if known is None:
+            known = any(_QUERY_OR_KEY.search(name) for name, _ in module.named_parameters())
+            self._attends[id(module)] = known
+        return known
 
     def enter(self, module: nn.Module, args: tuple[Any, ...], inputs: dict[str, Any]) -> None:
         """Note that a module begins."""

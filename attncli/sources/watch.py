@@ -94,18 +94,21 @@ class Watch:
     def _on_leave(self, frame: Frame) -> None:
         """Put together the weights of a module that computes them in several parts."""
         weights, allowed = LAYOUTS[type(frame.module).__name__](frame, self._batch)
-        rows, keys = (self._emitter.axes or {}).get("encoder", weights.shape[2:])
-        weights = weights[:, :, :rows, :keys]  # Longformer lengthens its input to a multiple of its window
-        allowed = None if allowed is None else allowed[:, :, :rows, :keys]
-        self._emit_weights(frame, weights, allowed)
+        self._emit_weights(frame, weights, allowed, crop=True)
 
-    def _emit_weights(self, frame: Frame, weights: Tensor, allowed: Tensor | None) -> None:
+    def _emit_weights(
+        self, frame: Frame, weights: Tensor, allowed: Tensor | None, crop: bool = False
+    ) -> None:
         cross = _has_other_keys(frame.module, frame)
         square = weights.shape[2] == weights.shape[3] > 1
         causal = square and allowed is not None and not bool(allowed.triu(1).any())
         site = self._name(frame, frame.module, weights, weights, cross, causal)
         if site.stack == self._emitter.stack:
             self._check_batch(site, weights.shape[0])
+        if crop:  # Longformer lengthens its input to a multiple of its window; ProphetNet appends other streams
+            rows, keys = (self._emitter.axes or {}).get(site.kind, weights.shape[2:])
+            weights = weights[:, :, :rows, :keys]
+            allowed = None if allowed is None else allowed[:, :, :rows, :keys]
         if allowed is not None:
             # Models give rows without any key an average, or anything: here they are empty.
             weights = weights * allowed.any(dim=-1, keepdim=True)
@@ -142,9 +145,10 @@ class Watch:
 
     def _check_batch(self, site: Site, batch: int) -> None:
         if batch != self._batch:
+            inside = f"{batch} pieces of" if batch > self._batch else "all of"
             raise CaptureError(
-                f"{site.kind} layer {site.layer} attends inside {batch // max(self._batch, 1)} pieces of the "
-                f"input ({site.module}): there is no single map from tokens to tokens"
+                f"{site.kind} layer {site.layer} attends inside {inside} a batch of {self._batch} "
+                f"({site.module}): there is no single map from tokens to tokens"
             )
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import torch
 from families.configs import NotBuildable, tiny_model
-from families.inputs import made_inputs
-from families.known import EAGER_IS_WRONG
+from families.inputs import candidates
+from families.known import ANOTHER_MODEL, RESTORED, WITH_OTHERS
 from torch import Tensor
 
 from attncli.errors import AttnCliError, CaptureError
@@ -84,30 +85,37 @@ def examine(family: str) -> Outcome:
         return Outcome(family, "unbuildable", str(error))
     outcome = Outcome(family, "right")
     for side in (None, "left", "right"):
-        try:
-            inputs = made_inputs(family, model, side)
-        except LookupError as error:
-            return Outcome(family, "unbuildable", str(error))
+        inputs, plain = _inputs_that_run(family, model, side)
+        if inputs is None:
+            if side is None:
+                return Outcome(family, "unbuildable", f"does not run on the inputs made: {plain}"[:180])
+            break  # this family takes no padding here
         if side is not None and "attention_mask" not in inputs:
             break
-        problem = _one_pass(outcome, model, inputs, side)
+        problem = _one_pass(outcome, model, inputs, plain, side)
         if problem is not None:
             return problem
     return outcome
 
 
-def _one_pass(outcome: Outcome, model: Any, inputs: dict[str, Tensor], side: str | None) -> Outcome | None:
+def _inputs_that_run(family: str, model: Any, side: str | None) -> tuple[dict[str, Tensor] | None, Any]:
+    """Give inputs and what the unobserved model makes of them; or None and why none of those made fits."""
+    why: list[str] = []
+    for inputs in candidates(family, model, side):
+        try:
+            with torch.inference_mode():
+                torch.manual_seed(0)
+                return inputs, model(**inputs)
+        except Exception as error:  # whatever the family's own code raises
+            why.append(f"{type(error).__name__}: {' '.join(str(error).split())}")
+    return None, why[0] if why else f"no input known for {getattr(model, 'main_input_name', '')}"
+
+
+def _one_pass(
+    outcome: Outcome, model: Any, inputs: dict[str, Tensor], plain: Any, side: str | None
+) -> Outcome | None:
     """Run one pass; give the final outcome if it ends here."""
     family = outcome.family
-    try:
-        with torch.inference_mode():
-            torch.manual_seed(0)
-            plain = model(**inputs)
-    except Exception as error:  # whatever the family's own code raises
-        text = " ".join(str(error).split())
-        if side is not None:
-            return None  # this family takes no padding here
-        return Outcome(family, "unbuildable", f"does not run on the inputs made: {type(error).__name__}: {text}"[:180])
     try:
         everything, run = _captured(model, inputs, plain)
         _compare(outcome, model, inputs, everything, run)
@@ -178,7 +186,7 @@ def _compare(outcome: Outcome, model: Any, inputs: dict[str, Tensor], everything
 
 def _check_by_output(outcome: Outcome, run: Run) -> None:
     outcome.status = "checked" if all(report.output_error is not None for report in run.reports) else "uncompared"
-    outcome.why = "eager gives no weights to compare with"
+    outcome.why = ANOTHER_MODEL.get(outcome.family, "eager gives no weights to compare with")
 
 
 def _reference_layers(reference: Any, kind: Kind, two_stacks: bool, family: str) -> list[Tensor | None]:
@@ -196,10 +204,11 @@ def _compare_kind(
     outcome: Outcome, kind: Kind, layers: list[int], theirs: list[Tensor | None], everything: Everything,
     inputs: dict[str, Tensor],
 ) -> None:  # fmt: skip
-    if outcome.family in EAGER_IS_WRONG:
-        outcome.why = EAGER_IS_WRONG[outcome.family]
+    if outcome.family in ANOTHER_MODEL:
         return
     present = [(index, layer) for index, layer in enumerate(theirs) if layer is not None]
+    if outcome.family in WITH_OTHERS:
+        present = [(index, layer) for index, layer in present if index in layers]
     if not present:
         return
     if len(present) != len(layers):
@@ -208,6 +217,9 @@ def _compare_kind(
         raise Wrong(f"{kind}: captured layers {layers}, eager has {[index for index, _ in present]}")
     for (index, layer), mine in zip(present, layers, strict=True):
         ours = everything.weights(kind, mine)
+        if outcome.family in RESTORED:
+            outcome.why, restore = RESTORED[outcome.family]
+            layer = restore(layer.float(), ours, inputs)
         if tuple(ours.shape) != tuple(layer.shape):
             raise Wrong(f"{kind} layer {mine}: {tuple(ours.shape)}, eager has {tuple(layer.shape)}")
         difference = _difference(ours, layer.float(), kind, inputs)
@@ -219,7 +231,8 @@ def _compare_kind(
 
 def _difference(ours: Tensor, theirs: Tensor, kind: Kind, inputs: dict[str, Tensor]) -> float:
     """Give the largest difference over rows of real tokens: for padded ones models compute what they like."""
-    difference = (ours - theirs).abs()
+    empty = (ours == 0).all(dim=-1, keepdim=True)  # no key at all: there eager gives NaN, or an average
+    difference = (ours - torch.where(empty & theirs.isnan(), 0.0, theirs)).abs()
     mask = inputs.get("attention_mask")
     if kind != "cross" and mask is not None and mask.shape == (ours.shape[0], ours.shape[2]) and mask.dim() == 2:
         difference = difference * mask.bool()[:, None, :, None]
@@ -227,14 +240,17 @@ def _difference(ours: Tensor, theirs: Tensor, kind: Kind, inputs: dict[str, Tens
 
 
 def _eager(model: Any, inputs: dict[str, Tensor]) -> Any:
-    """Run the model once more with eager attention, which returns its weights; None where it refuses."""
-    before = model.config._attn_implementation
+    """Run the same weights once more in a model built for eager attention, which returns what it computes.
+
+    Built anew: some families cannot be switched over, and go wrong where one tries. None where it is refused.
+    """
+    from transformers import AutoModel
+
     try:
-        model.set_attn_implementation("eager")
+        twin = AutoModel.from_config(copy.deepcopy(model.config), attn_implementation="eager").eval()
+        twin.load_state_dict(model.state_dict())
         with torch.inference_mode():
             torch.manual_seed(0)
-            return model(**inputs, output_attentions=True)
+            return twin(**inputs, output_attentions=True)
     except Exception:  # some families have no eager attention, or no output_attentions
         return None
-    finally:
-        model.set_attn_implementation(before)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from families.settings import AFTER, NOT_A_MODEL, SETTINGS
+from families.settings import AFTER, FRAGILE, NOT_A_MODEL, SETTINGS
 
 VOCABULARY = 300
 
@@ -98,7 +98,8 @@ def tiny_model(family: str) -> Any:
             model = AutoModel.from_config(config).eval()
         except Exception as error:
             raise NotBuildable(_first_line(error)) from error
-        _spread(model)
+        if family not in FRAGILE:
+            _spread(model)
     return model
 
 
@@ -145,6 +146,8 @@ def _tiny(config_class: Any, extra: dict[str, Any]) -> Any:
         if "Auto" not in sub_class.__name__ and isinstance(given, dict):
             keywords[name] = _tiny(sub_class, given).to_dict()
     own = {name: value for name, value in extra.items() if name not in keywords or not isinstance(value, dict)}
+    if "kv_lora_rank" in known and "num_key_value_heads" in known:
+        keywords["num_key_value_heads"] = keywords.get("num_attention_heads", 4)  # latents are expanded to every head
     keywords |= own
     keywords = {name: value for name, value in keywords.items() if value is not ...}
     return config_class(**keywords)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -13,22 +14,47 @@ BATCH, QUERY, TARGET = 2, 14, 9
 PADDED = 4
 
 
-def made_inputs(family: str, model: Any, side: str | None) -> dict[str, Tensor]:
-    """Make the inputs of one forward pass.
+def candidates(family: str, model: Any, side: str | None) -> Iterator[dict[str, Tensor]]:
+    """Make inputs that a forward pass may take, the likeliest first.
 
     Args:
         side: ``left`` or ``right`` to pad the second text by `PADDED`; None for no padding.
     """
     if family in FEEDS:
-        return FEEDS[family](model, side)
-    name = str(getattr(model, "main_input_name", "input_ids"))
+        yield FEEDS[family](model, side)
+        return
+    main = str(getattr(model, "main_input_name", "input_ids"))
+    if main == "input_ids" and accepts(model, "input_ids"):
+        yield text(model, side)
+    elif side is None:
+        for made in _without_text(model, main):
+            yield made
+            if accepts(model, "decoder_input_ids"):
+                yield made | {"decoder_input_ids": ids(TARGET)}
     if accepts(model, "input_ids"):
-        return text(model, side)
-    if name.startswith(("pixel_values", "images")):
-        return {name: pictures(model)}
-    if name in ("input_values", "input_features", "audio_values"):
-        return {name: sound(model, name)}
-    raise LookupError(f"no input known for {name}")
+        yield from _text_and_more(model, side)
+
+
+def _without_text(model: Any, main: str) -> Iterator[dict[str, Tensor]]:
+    if main.startswith(("pixel_values", "images")):
+        for made in pictures(model):
+            yield {main: made}
+    else:
+        for made in sound(model, main):
+            yield {main: made}
+
+
+def _text_and_more(model: Any, side: str | None) -> Iterator[dict[str, Tensor]]:
+    read = text(model, side)
+    if accepts(model, "bbox"):
+        yield read | {"bbox": torch.arange(4).expand(BATCH, QUERY, 4).contiguous()}
+    if accepts(model, "pixel_values"):
+        for made in pictures(model):
+            yield read | {"pixel_values": made}
+    for name in ("input_features", "input_values"):
+        if accepts(model, name):
+            for made in sound(model, name):
+                yield read | {name: made}
 
 
 def generator() -> torch.Generator:
@@ -39,9 +65,9 @@ def generator() -> torch.Generator:
 def text(model: Any, side: str | None) -> dict[str, Tensor]:
     """Make token ids, a mask, and what the decoder reads."""
     inputs = {"input_ids": ids(QUERY)}
-    if side is not None or accepts(model, "attention_mask"):
+    if accepts(model, "attention_mask"):
         inputs["attention_mask"] = mask(side)
-    if getattr(model.config, "is_encoder_decoder", False):
+    if getattr(model.config, "is_encoder_decoder", False) and accepts(model, "decoder_input_ids"):
         inputs["decoder_input_ids"] = ids(TARGET)
     return inputs
 
@@ -61,31 +87,33 @@ def mask(side: str | None) -> Tensor:
     return made
 
 
-def pictures(model: Any) -> Tensor:
-    """Make pictures of the size that the config names."""
+def pictures(model: Any) -> Iterator[Tensor]:
+    """Make pictures of the size that the config names, and of some others."""
     config = model.config
     for name in ("vision_config", "backbone_config"):
         config = getattr(config, name, None) or config
     size = getattr(config, "image_size", 32)
     height, width = (size, size) if isinstance(size, int) else tuple(size)[:2]
     channels = getattr(config, "num_channels", getattr(config, "in_channels", 3))
-    return torch.randn(BATCH, channels, height, width, generator=generator())
+    channels = channels if isinstance(channels, int) else 3
+    frames = getattr(config, "num_frames", None)
+    yield torch.randn(BATCH, channels, height, width, generator=generator())
+    if isinstance(frames, int):
+        yield torch.randn(BATCH, frames, channels, height, width, generator=generator())
+    yield torch.randn(BATCH, channels, 64, 64, generator=generator())
 
 
-def sound(model: Any, name: str) -> Tensor:
-    """Make samples, or the features that the config names."""
-    if name != "input_features":
-        return torch.randn(BATCH, 4000, generator=generator())
+def sound(model: Any, name: str) -> Iterator[Tensor]:
+    """Make samples, or features of the number of bins that the config names."""
+    if name in ("input_values", "audio_values"):
+        yield torch.randn(BATCH, 4000, generator=generator())
+        yield torch.randn(BATCH, 1, 4000, generator=generator())
     config = model.config
     for sub in ("audio_config", "encoder_config"):
         config = getattr(config, sub, None) or config
-    for attribute in ("num_mel_bins", "input_feat_per_channel", "feature_projection_input_dim", "n_mels"):
-        bins = getattr(config, attribute, None)
-        if isinstance(bins, int):
-            break
-    else:
-        bins = 80
-    positions = getattr(config, "max_source_positions", None)
-    if type(model).__name__.startswith(("Whisper", "Voxtral", "Qwen2Audio", "Qwen3", "AudioFlamingo", "Glm", "Moss")):
-        return torch.randn(BATCH, bins, 2 * positions if positions else 64, generator=generator())
-    return torch.randn(BATCH, 64, bins, generator=generator())
+    names = ("num_mel_bins", "input_feat_per_channel", "feature_projection_input_dim", "n_mels")
+    bins = next((value for name in names if isinstance(value := getattr(config, name, None), int)), 80)
+    length = getattr(config, "max_source_positions", None) or getattr(config, "max_length", None) or 64
+    yield torch.randn(BATCH, bins, 2 * length, generator=generator())
+    yield torch.randn(BATCH, length, bins, generator=generator())
+    yield torch.randn(BATCH, 64, bins, generator=generator())

@@ -104,6 +104,7 @@ def main() -> int:
         asked.results.unlink(missing_ok=True)
     done = _done(asked.results)
     every = families()
+    _warm_up()
     todo = [name for name in asked.families or every if asked.families or name not in done]
     sweep(todo, asked.results, asked.workers)
     results = _done(asked.results)
@@ -112,6 +113,14 @@ def main() -> int:
         asked.page.write_text(page([results[name] for name in every]), encoding="utf-8")
         print(f"wrote {asked.page}")
     return int(any(result["status"] in ("wrong", "crash") for result in results.values()))
+
+
+def _warm_up() -> None:
+    """Import what every family needs once, before the processes part."""
+    from families.compare import examine
+
+    for family in ("bert", "t5", "llama", "vit", "wav2vec2"):
+        examine(family)
 
 
 def _done(kept: Path) -> dict[str, dict[str, Any]]:
