@@ -106,7 +106,9 @@ class AttentionOperation:
     def _sink(self, heads: Sequence[int], rows: slice) -> Tensor | None:
         if self.sink is None:
             return None
-        return _precise(_part(self.sink.reshape(1, -1, 1, 1) if self.sink.dim() == 1 else self.sink, heads, rows))
+        return _precise(
+            _part(self.sink.reshape(1, -1, 1, 1) if self.sink.dim() == 1 else self.sink, heads, rows)
+        )
 
 
 def _part(tensor: Tensor, heads: Sequence[int], rows: slice) -> Tensor:

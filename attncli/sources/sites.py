@@ -153,11 +153,18 @@ class Stacks:
 
 
 def _embedding_path(model: nn.Module) -> str:
+    """Give the path of the table that token ids are looked up in, or of what stands in its place."""
     try:
         embedding: object = model.get_input_embeddings()  # type: ignore[operator]
     except (NotImplementedError, AttributeError, TypeError):
-        return ""
-    return next((name for name, module in model.named_modules() if module is embedding), "")
+        embedding = None
+    paths = {id(module): name for name, module in model.named_modules()}
+    if not isinstance(embedding, nn.Embedding):
+        tables = (name for name, module in model.named_modules() if isinstance(module, nn.Embedding))
+        named = next((name for name in tables if re.match(r"(text|language)_?model\.", name)), None)
+        if named is not None:
+            return str(named)
+    return str(paths.get(id(embedding), ""))
 
 
 class SiteNamer:

@@ -24,6 +24,15 @@ _QUERY_OR_KEY = re.compile(
 ATTENTION_CLASS = re.compile(r"att(n|ention)|mha$|multihead", re.IGNORECASE)
 """What the name of a class that computes attention looks like."""
 
+NOT_BETWEEN_TOKENS = frozenset(
+    {
+        "Inkling2BlockAttentionResidual",  # over the outputs of earlier layers
+        "MobileViTV2LinearSelfAttention",  # one weight for each token
+        "SwiftFormerEfficientAdditiveAttention",  # likewise
+    }
+)
+"""Classes named after attention whose softmax compares something else than tokens with tokens."""
+
 
 @dataclass
 class Frame:
@@ -117,7 +126,9 @@ class Trace:
         """Tell attention between tokens from a softmax over something else, such as the layers before."""
         known = self._attends.get(id(module))
         if known is None:
-            known = any(_QUERY_OR_KEY.search(name) for name, _ in module.named_parameters())
+            known = type(module).__name__ not in NOT_BETWEEN_TOKENS and any(
+                _QUERY_OR_KEY.search(name) for name, _ in module.named_parameters()
+            )
             self._attends[id(module)] = known
         return known
 

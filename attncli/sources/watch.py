@@ -16,7 +16,7 @@ from attncli.sources.capture import Call, hides_the_future, operation_of, watche
 from attncli.sources.emission import Emitter
 from attncli.sources.layouts import LAYOUTS, allowed_by
 from attncli.sources.sites import SiteNamer
-from attncli.sources.tap import Frame, SdpaCall, Softmax, Trace, tapped
+from attncli.sources.tap import NOT_BETWEEN_TOKENS, Frame, SdpaCall, Softmax, Trace, tapped
 
 _ELSEWHERE = ("key_value_states", "kv")
 _HEADS = ("num_heads", "num_attention_heads", "n_heads", "n_head", "nhead", "heads")
@@ -49,6 +49,8 @@ class Watch:
             self._take(call)
 
     def _take(self, call: Call) -> None:
+        if type(call.module).__name__ in NOT_BETWEEN_TOKENS:
+            return
         frame = self._trace.frame_of(call.module)
         if self._is_repetition(frame, call.query, call.key):
             return
@@ -105,7 +107,9 @@ class Watch:
         site = self._name(frame, frame.module, weights, weights, cross, causal)
         if site.stack == self._emitter.stack:
             self._check_batch(site, weights.shape[0])
-        if crop:  # Longformer lengthens its input to a multiple of its window; ProphetNet appends other streams
+        if (
+            crop
+        ):  # Longformer lengthens its input to a multiple of its window; ProphetNet appends other streams
             rows, keys = (self._emitter.axes or {}).get(site.kind, weights.shape[2:])
             weights = weights[:, :, :rows, :keys]
             allowed = None if allowed is None else allowed[:, :, :rows, :keys]

@@ -161,11 +161,19 @@ def _same(plain: Any, observed: Any) -> None:
 
 
 def _tensors(outputs: Any) -> list[tuple[str, Tensor]]:
-    pairs = outputs.items() if hasattr(outputs, "items") else enumerate(outputs) if isinstance(outputs, tuple) else ()
+    pairs = (
+        outputs.items()
+        if hasattr(outputs, "items")
+        else enumerate(outputs)
+        if isinstance(outputs, tuple)
+        else ()
+    )
     return [(str(name), value) for name, value in pairs if isinstance(value, Tensor)]
 
 
-def _compare(outcome: Outcome, model: Any, inputs: dict[str, Tensor], everything: Everything, run: Run) -> None:
+def _compare(
+    outcome: Outcome, model: Any, inputs: dict[str, Tensor], everything: Everything, run: Run
+) -> None:
     family = outcome.family
     reference = _eager(model, inputs)
     two_stacks = bool(getattr(model.config, "is_encoder_decoder", False))
@@ -185,7 +193,9 @@ def _compare(outcome: Outcome, model: Any, inputs: dict[str, Tensor], everything
 
 
 def _check_by_output(outcome: Outcome, run: Run) -> None:
-    outcome.status = "checked" if all(report.output_error is not None for report in run.reports) else "uncompared"
+    outcome.status = (
+        "checked" if all(report.output_error is not None for report in run.reports) else "uncompared"
+    )
     outcome.why = ANOTHER_MODEL.get(outcome.family, "eager gives no weights to compare with")
 
 
@@ -234,7 +244,12 @@ def _difference(ours: Tensor, theirs: Tensor, kind: Kind, inputs: dict[str, Tens
     empty = (ours == 0).all(dim=-1, keepdim=True)  # no key at all: there eager gives NaN, or an average
     difference = (ours - torch.where(empty & theirs.isnan(), 0.0, theirs)).abs()
     mask = inputs.get("attention_mask")
-    if kind != "cross" and mask is not None and mask.shape == (ours.shape[0], ours.shape[2]) and mask.dim() == 2:
+    if (
+        kind != "cross"
+        and mask is not None
+        and mask.shape == (ours.shape[0], ours.shape[2])
+        and mask.dim() == 2
+    ):
         difference = difference * mask.bool()[:, None, :, None]
     return float(difference.max())
 
@@ -251,6 +266,7 @@ def _eager(model: Any, inputs: dict[str, Tensor]) -> Any:
         twin.load_state_dict(model.state_dict())
         with torch.inference_mode():
             torch.manual_seed(0)
-            return twin(**inputs, output_attentions=True)
+            outputs = twin(**inputs, output_attentions=True)
     except Exception:  # some families have no eager attention, or no output_attentions
         return None
+    return None if any(bool(tensor.isnan().all()) for _, tensor in _tensors(outputs)) else outputs

@@ -21,7 +21,8 @@ SIZES: dict[str, int] = (
         ("intermediate_size", "ffn_dim", "encoder_ffn_dim", "decoder_ffn_dim", "d_ff", "n_inner", "mlp_dim",
          "ffn_hidden_size", "dense_intermediate_size", "feed_forward_dim", "moe_intermediate_size",
          "shared_expert_intermediate_size", "block_ff_dim", "intermediate_size_mlp", "shared_intermediate_size",
-         "expert_ffn_hidden_size", "decoder_intermediate_size", "encoder_intermediate_size", "prefix_dense_intermediate_size",
+         "expert_ffn_hidden_size", "decoder_intermediate_size", "encoder_intermediate_size",
+         "prefix_dense_intermediate_size",
          "dense_ffn_hidden_size", "expert_intermediate_size"),
         48,
     )
@@ -41,7 +42,8 @@ SIZES: dict[str, int] = (
                      "decoder_num_key_value_heads", "num_global_key_value_heads", "swa_num_key_value_heads"), 2)
     | dict.fromkeys(("head_dim", "d_kv", "attention_head_size", "kv_channels", "swa_head_dim", "global_head_dim",
                      "swa_v_head_dim", "attention_head_dim"), 8)
-    | dict.fromkeys(("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts", "encoder_moe_num_experts"), 4)
+    | dict.fromkeys(("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts",
+                     "encoder_moe_num_experts"), 4)
     | dict.fromkeys(("num_experts_per_tok", "moe_topk", "moe_k", "num_experts_per_token", "top_k_experts"), 2)
     | dict.fromkeys(("n_group", "topk_group", "num_expert_groups", "n_shared_experts", "moe_num_shared_experts"), 1)
     | dict.fromkeys(("q_lora_rank", "kv_lora_rank", "o_lora_rank"), 16)
@@ -145,9 +147,13 @@ def _tiny(config_class: Any, extra: dict[str, Any]) -> Any:
         sub_class = type(known[name]) if known.get(name) is not None else sub_class
         if "Auto" not in sub_class.__name__ and isinstance(given, dict):
             keywords[name] = _tiny(sub_class, given).to_dict()
-    own = {name: value for name, value in extra.items() if name not in keywords or not isinstance(value, dict)}
+    own = {
+        name: value for name, value in extra.items() if name not in keywords or not isinstance(value, dict)
+    }
     if "kv_lora_rank" in known and "num_key_value_heads" in known:
-        keywords["num_key_value_heads"] = keywords.get("num_attention_heads", 4)  # latents are expanded to every head
+        keywords["num_key_value_heads"] = keywords.get(
+            "num_attention_heads", 4
+        )  # latents are expanded to every head
     keywords |= own
     keywords = {name: value for name, value in keywords.items() if value is not ...}
     return config_class(**keywords)
@@ -170,7 +176,12 @@ def _small(name: str, value: Any) -> Any:
         return min(SIZES[name], value) if name in SIZES and value > 0 else None
     if value is None and name == "pad_token_id":
         return 0
-    if isinstance(value, (list, tuple)) and value and name in LISTS and all(isinstance(v, int) for v in value):
+    if (
+        isinstance(value, (list, tuple))
+        and value
+        and name in LISTS
+        and all(isinstance(v, int) for v in value)
+    ):
         return LISTS[name][: len(value)]
     if isinstance(value, list) and name.endswith("token_id") and all(isinstance(v, int) for v in value):
         return [v if v < VOCABULARY else VOCABULARY - 1 for v in value]

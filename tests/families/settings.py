@@ -10,29 +10,38 @@ _CONV = {"num_hidden_layers": 3, "layer_types": ["conv", "full_attention", "conv
 
 
 def _rope(*section: int, **more: Any) -> dict[str, Any]:
-    return {"rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": list(section)} | more}
+    return {
+        "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": list(section)}
+        | more
+    }
 
 
 _M4 = _rope(2, 1, 1)
+_TYPED = {kind: {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [2, 1, 1]}
+          for kind in ("full_attention", "sliding_attention")}  # fmt: skip
 _M2 = _rope(1, 1, 0, partial_rotary_factor=0.5)
 
 SETTINGS: dict[str, dict[str, Any]] = {
-    "bailing_hybrid": _FOUR | {"layer_group_size": 2},
+    "autoformer": {"prediction_length": 4, "context_length": 8, "num_time_features": 2, "lags_sequence": [1, 2]},
+    "bailing_hybrid": _FOUR | {"layer_group_size": 2, "head_dim": ...},
     "bamba": _FOUR | {"attn_layer_indices": [1, 3]},
     "bart": {"encoder_layers": 2, "decoder_layers": 3},
     "bit": {"hidden_sizes": ..., "embedding_size": ...},
     "bridgetower": {"text_config": {"num_attention_heads": 4}, "vision_config": {"num_hidden_layers": 2}},
     "codegen": {"rotary_dim": 4},
-    "cohere_compass": {"text_config": _M4},
-    "cohere_compass_text": _M4,
+    "cohere_compass": {"text_config": {"rope_parameters": _TYPED}},
+    "cohere_compass_text": {"rope_parameters": _TYPED},
     "cosmos3_edge": {"text_config": _M4},
     "cosmos3_edge_text": _M4,
-    "decision_transformer": {},
-    "dots1": {"num_key_value_heads": 2},
-    "ernie4_5_vl_moe": {"text_config": _M4},
+    "deepseek_v2": {"topk_group": 1, "num_experts_per_tok": 2, "n_routed_experts": 4, "moe_intermediate_size": 16},
+    "deepseek_ocr2": {"text_config": {"topk_group": 1, "num_experts_per_tok": 2, "n_routed_experts": 4}},
+    "dots1": {"num_key_value_heads": 2, "n_routed_experts": 4, "moe_intermediate_size": 16, "num_experts_per_tok": 2,
+              "n_group": 1, "topk_group": 1},
+    "ernie4_5_vl_moe": {"text_config": _rope(1, 1, 2)},
     "esm": {"vocab_size": 300, "mask_token_id": 32, "position_embedding_type": "rotary"},
     "falcon_h1": _FOUR | {"mamba_d_ssm": 64, "mamba_n_heads": 8, "mamba_d_head": 8},
-    "funnel": {"block_sizes": [2, 2], "block_repeats": [1, 1], "num_decoder_layers": 2, "d_head": 8},
+    "funnel": {"block_sizes": [2, 2], "block_repeats": [1, 1], "num_decoder_layers": 2, "d_head": 8,
+               "num_hidden_layers": ..., "num_blocks": ...},
     "gemma2": {"attn_logit_softcapping": 2.0},
     "gemma3n_text": {"num_kv_shared_layers": 0},
     "glm4v": {"text_config": _M4},
@@ -50,8 +59,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "granitemoehybrid": _MIXED,
     "hunyuan_v1_dense": {"head_dim": 8},
     "hunyuan_v1_moe": {"head_dim": 8},
-    "hunyuan_vl_text": {"head_dim": 8},
-    "hunyuan_vl": {"text_config": {"head_dim": 8}},
+    "hunyuan_vl_text": {"head_dim": 8} | _rope(1, 1, 1, 1),
+    "hunyuan_vl": {"text_config": {"head_dim": 8} | _rope(1, 1, 1, 1)},
     "hy_v4_vl": {"text_config": _M4},
     "hy_v4_vl_text": _M4,
     "jamba": _FOUR | {"attn_layer_period": 2, "attn_layer_offset": 1},
@@ -70,7 +79,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "minicpmv4_6": {"text_config": _FOUR},
     "minicpmv4_7": {"text_config": _FOUR},
     "ministral": {"head_dim": 8},
-    "mistral4": {"num_key_value_heads": 4},
+    "mistral4": {"num_key_value_heads": 4, "head_dim": 8},
     "mobilebert": {"true_hidden_size": 16, "intra_bottleneck_size": 16},
     "moonshine": {"encoder_num_key_value_heads": 4, "decoder_num_key_value_heads": 4, "encoder_num_hidden_layers": 2,
                   "decoder_num_hidden_layers": 3},
@@ -94,7 +103,9 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "reformer": {"axial_pos_embds_dim": [16, 16], "axial_pos_shape": [2, 7]},
     "swin": {"embed_dim": 16, "depths": [1, 2], "num_heads": [2, 4], "window_size": 2, "patch_size": 4},
     "t5": {"num_layers": 2, "num_decoder_layers": 3},
-    "time_series_transformer": {"prediction_length": 4, "context_length": 8},
+    "time_series_transformer": {"prediction_length": 4, "context_length": 8, "num_time_features": 2,
+                                "lags_sequence": [1, 2]},
+    "informer": {"prediction_length": 4, "context_length": 8, "num_time_features": 2, "lags_sequence": [1, 2]},
     "mamba2": {"num_heads": 8, "head_dim": 8, "hidden_size": 32, "expand": 2},
     "nystromformer": {"num_landmarks": 14, "segment_means_seq_len": 14},
 }  # fmt: skip

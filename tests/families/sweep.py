@@ -69,7 +69,15 @@ def sweep(names: list[str], kept: Path, workers: int) -> None:
 
 
 def _result(receiver: Connection, family: str, process: Any, seconds: float) -> dict[str, Any] | None:
-    empty = {"family": family, "compared": 0, "difference": 0.0, "sides": [], "capture": [], "layers": {}, "others": 0}
+    empty = {
+        "family": family,
+        "compared": 0,
+        "difference": 0.0,
+        "sides": [],
+        "capture": [],
+        "layers": {},
+        "others": 0,
+    }
     if receiver.poll():
         try:
             result = receiver.recv()
