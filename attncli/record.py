@@ -31,6 +31,8 @@ class Site:
         heads: Number of query heads.
         kv_heads: Number of key/value heads; query head ``a`` reads ``a // (heads // kv_heads)``.
         module: The module's name in the model, for messages.
+        stack: The row of layers it belongs to where that is not the text model's own, such as ``vision_tower.layers``.
+            Observers are shown one stack: by default the one whose name is empty.
     """
 
     kind: Kind
@@ -38,6 +40,7 @@ class Site:
     heads: int
     kv_heads: int
     module: str = ""
+    stack: str = ""
 
     def kv_head(self, head: int) -> int:
         """Give the key/value head that a query head reads.

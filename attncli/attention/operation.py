@@ -29,20 +29,20 @@ class AttentionOperation:
         causal_offset: Where not None, key j is allowed for query i only if ``j ≤ i + causal_offset``, besides the mask.
         bias: Added to the scaled, capped scores.
         softcap: Bounds the scaled scores.
-        sink: One logit for each head that joins the denominator.
+        sink: One logit for each head, or for each query of each head, that joins the denominator.
         first_query: Absolute position of the first query row.
         first_key: Absolute position of the first key.
     """
 
     query: Float[Tensor, "batch heads query head_dim"]
     key: Float[Tensor, "batch kv_heads key head_dim"]
-    value: Float[Tensor, "batch kv_heads key value_dim"] | None
+    value: Float[Tensor, "batch value_heads key value_dim"] | None
     scale: float
     mask: Bool[Tensor, "#batch #heads #query key"] | None = None
     causal_offset: int | None = None
     bias: Float[Tensor, "#batch #heads #query #key"] | None = None
     softcap: float | None = None
-    sink: Float[Tensor, " heads"] | None = None
+    sink: Float[Tensor, " heads"] | Float[Tensor, "#batch heads #query 1"] | None = None
     first_query: int = 0
     first_key: int = 0
 
@@ -84,7 +84,7 @@ class AttentionOperation:
             rows: Query rows counted from this operation's first, with both ends set.
         """
         allowed = self.allowed(heads, rows)
-        return attention_weights(self._scores(heads, rows), allowed, sink=self._sink(heads))
+        return attention_weights(self._scores(heads, rows), allowed, sink=self._sink(heads, rows))
 
     def output(
         self, weights: Float[Tensor, "batch heads rows key"], heads: Sequence[int]
@@ -100,11 +100,15 @@ class AttentionOperation:
         )
 
     def _kv(self, tensor: Tensor, heads: Sequence[int]) -> Tensor:
-        group = self.heads // self.kv_heads
+        group = self.heads // tensor.shape[1]  # keys and values may be shared by different numbers of heads
         return _precise(tensor[:, [head // group for head in heads]])
 
-    def _sink(self, heads: Sequence[int]) -> Tensor | None:
-        return None if self.sink is None else _precise(self.sink[list(heads)]).reshape(1, -1, 1, 1)
+    def _sink(self, heads: Sequence[int], rows: slice) -> Tensor | None:
+        if self.sink is None:
+            return None
+        return _precise(
+            _part(self.sink.reshape(1, -1, 1, 1) if self.sink.dim() == 1 else self.sink, heads, rows)
+        )
 
 
 def _part(tensor: Tensor, heads: Sequence[int], rows: slice) -> Tensor:

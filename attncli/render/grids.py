@@ -107,8 +107,9 @@ def count_text(grid: MatrixGrid) -> str:
 
 
 def fact_texts(facts: Mapping[str, object]) -> list[str]:
-    """Write a matrix's facts in a few words each; of a long list its range. What has no number is left out,
-    unless there is a word for that.
+    """Write a matrix's facts in a few words each; of a long list its range.
+
+    What has no number is left out, unless there is a word for that.
 
     >>> fact_texts({"density": 0.53846, "keys_per_row": [1, 2, 3], "kl_bits": 0.25, "error": None})
     ['density 0.538', 'keys per row 1–3', 'kl 0.25 bits']

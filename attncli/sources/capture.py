@@ -11,10 +11,8 @@ built for known implementations are dropped, and so are attention sinks.
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,12 +21,8 @@ from torch import Tensor, nn
 
 from attncli.attention.operation import AttentionOperation
 from attncli.errors import CaptureError
-from attncli.record import Kind, Site
 
 _ARGUMENTS = ("module", "query", "key", "value", "attention_mask")
-_CROSS = re.compile(
-    r"cross_?att|crossattention|encoder_?att|enc_?dec_?att|encoder_decoder_att", re.IGNORECASE
-)
 
 
 @dataclass(frozen=True)
@@ -50,18 +44,26 @@ class Call:
     output: Tensor
 
 
+Suppress = Callable[[], AbstractContextManager[None]]
+
+
 @contextmanager
-def watched(on_call: Callable[[Call], None]) -> Iterator[None]:
-    """Show every attention call that is made inside the block. Process-wide, so not for threads side by side."""
+def watched(on_call: Callable[[Call], None], suppressed: Suppress = nullcontext) -> Iterator[None]:
+    """Show every attention call that is made inside the block. Process-wide, so not for threads side by side.
+
+    Args:
+        suppressed: A context for the attention function to run in, for those who watch what lies below as well.
+    """
     from transformers import AttentionInterface
 
     get_interface, get_item = AttentionInterface.get_interface, AttentionInterface.__getitem__
 
     def wrapped_get_interface(self: Any, attn_implementation: str, default: Any) -> Any:
-        return _wrap(get_interface(self, attn_implementation, default), attn_implementation, on_call)
+        function = get_interface(self, attn_implementation, default)
+        return _wrap(function, attn_implementation, on_call, suppressed)
 
     def wrapped_get_item(self: Any, attn_implementation: str) -> Any:
-        return _wrap(get_item(self, attn_implementation), attn_implementation, on_call)
+        return _wrap(get_item(self, attn_implementation), attn_implementation, on_call, suppressed)
 
     own_get_item = "__getitem__" in vars(AttentionInterface)
     AttentionInterface.get_interface = wrapped_get_interface
@@ -76,12 +78,15 @@ def watched(on_call: Callable[[Call], None]) -> Iterator[None]:
             del AttentionInterface.__getitem__
 
 
-def _wrap(function: Any, implementation: str | None, on_call: Callable[[Call], None]) -> Any:
+def _wrap(
+    function: Any, implementation: str | None, on_call: Callable[[Call], None], suppressed: Suppress
+) -> Any:
     if function is None or hasattr(function, "attncli_watched"):
         return function
 
     def attention(*args: Any, **kwargs: Any) -> Any:
-        result = function(*args, **kwargs)
+        with suppressed():
+            result = function(*args, **kwargs)
         given = dict(zip(_ARGUMENTS, args, strict=False)) | kwargs
         options = {name: value for name, value in given.items() if name not in _ARGUMENTS}
         tensors = (given["query"], given["key"], given["value"], given.get("attention_mask"))
@@ -99,6 +104,7 @@ def operation_of(call: Call) -> AttentionOperation:
         CaptureError: The call uses something that is not understood.
     """
     mask, bias, causal_offset = _mask_of(call)
+    mask = _sparse(call, mask)
     position_bias = call.options.get("position_bias")
     if position_bias is not None:
         bias = position_bias if bias is None else bias + position_bias
@@ -113,7 +119,7 @@ def operation_of(call: Call) -> AttentionOperation:
         causal_offset=causal_offset,
         bias=bias,
         softcap=call.options.get("softcap"),
-        sink=None if sink is None else sink.reshape(-1),
+        sink=sink if sink is None or sink.dim() == 4 else sink.reshape(-1),
     )
 
 
@@ -137,6 +143,25 @@ def _mask_of(call: Call) -> tuple[Tensor | None, Tensor | None, int | None]:
         f"{type(call.module).__name__} passes a mask of a form that is not known ({shape}, {call.implementation})",
         "load the model with --attention eager",
     )
+
+
+def _sparse(call: Call, mask: Tensor | None) -> Tensor | None:
+    """Leave only the keys that an indexer chose, where the kernel gets their indices and no mask (DeepSeek-V3.2)."""
+    if call.implementation in ("sdpa", "eager"):
+        return mask  # the model has put them into the mask
+    if call.options.get("block_indices") is not None:
+        raise CaptureError(
+            f"{type(call.module).__name__} leaves the choice of key blocks to the {call.implementation} kernel",
+            "load the model with --attention sdpa",
+        )
+    indices = call.options.get("indices")
+    if indices is None:
+        return mask
+    batch, queries, keys = call.query.shape[0], call.query.shape[2], call.key.shape[2]
+    chosen = torch.zeros(batch, queries, keys + 1, dtype=torch.bool, device=call.query.device)
+    chosen.scatter_(-1, indices.long().masked_fill(indices < 0, keys), True)  # −1 stands for none
+    chosen = chosen[:, None, :, :keys]
+    return chosen if mask is None else mask & chosen
 
 
 def _split(mask: Tensor) -> tuple[Tensor | None, Tensor | None]:
@@ -184,62 +209,8 @@ def _from_mask_mod(call: Call) -> Tensor:
     return allowed.expand(*torch.broadcast_shapes(allowed.shape, (1, 1, queries, call.key.shape[2])))  # type: ignore[no-untyped-call]
 
 
-def depth(config: Any, kind: Kind) -> int:
-    """Give the number of layers of the stack that has a kind of attention."""
-    names = (
-        ("encoder_layers", "num_encoder_layers")
-        if kind == "encoder"
-        else ("decoder_layers", "num_decoder_layers")
-    )
-    config = config if config.is_encoder_decoder else config.get_text_config(decoder=kind == "decoder")
-    candidates = names if config.is_encoder_decoder else ()
-    for name in (*candidates, "num_hidden_layers", "num_layers", "n_layer"):
-        value = getattr(config, name, None)
-        if isinstance(value, int):
-            return value
-    raise CaptureError(f"{config.model_type}: its config does not say how many layers it has")
-
-
-class SiteNamer:
-    """Tells which attention operation of the model a call belongs to: kind, true layer index, heads.
-
-    A layer's index is what its module says (``layer_idx``), else the first number in the module's name. A module
-    that is called more than once in a pass is shared by several layers (ALBERT): there the calls are counted.
-    """
-
-    def __init__(self, model: nn.Module) -> None:
-        self._names = {id(module): name for name, module in model.named_modules()}
-        self._two_stacks = bool(getattr(model.config, "is_encoder_decoder", False))
-        self._calls: Counter[str] = Counter()
-
-    def site(self, call: Call) -> Site:
-        """Name the operation behind a call."""
-        name = self._names.get(id(call.module), "")
-        earlier = self._calls[name]
-        self._calls[name] += 1
-        layer = _layer_index(call.module, name)
-        heads, kv_heads = call.query.shape[1], call.key.shape[1]
-        return Site(
-            self._kind(call, name), earlier if earlier or layer is None else layer, heads, kv_heads, name
-        )
-
-    def _kind(self, call: Call, name: str) -> Kind:
-        if _CROSS.search(name) or getattr(call.module, "is_cross_attention", False):
-            return "cross"
-        if self._two_stacks:
-            return "decoder" if re.search(r"(^|\.)decoder\.", name) else "encoder"
-        return "decoder" if _is_causal(call) else "encoder"
-
-
-def _layer_index(module: nn.Module, name: str) -> int | None:
-    index = getattr(module, "layer_idx", None)
-    if isinstance(index, int):
-        return index
-    numbers = re.findall(r"(?:^|\.)(\d+)(?=\.|$)", name)
-    return int(numbers[0]) if numbers else None
-
-
-def _is_causal(call: Call) -> bool:
+def hides_the_future(call: Call) -> bool:
+    """Tell whether an operation is causal: by its module, else by its mask."""
     causal = getattr(call.module, "is_causal", None)
     if isinstance(causal, bool):
         return causal

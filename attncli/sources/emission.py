@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -11,12 +11,13 @@ from torch import Tensor
 
 from attncli.attention.operation import AttentionOperation
 from attncli.errors import CaptureError
-from attncli.record import Observer, Request, Site, SiteReport, WeightBlock
+from attncli.record import Kind, Observer, Request, Site, SiteReport, WeightBlock
 
 BLOCK_BYTES = 32 * 2**20
 """A block of weights is at most this large, unless a single row of one batch is larger."""
 
-ROW_SUM_TOLERANCE = 1e-4
+ROW_SUM_TOLERANCE = {torch.float16: 5e-3, torch.bfloat16: 3e-2}
+"""How far a row's sum may be from 1 by the type that the weights came in; 1e-4 for float32 and what we recompute."""
 
 OUTPUT_TOLERANCE = {torch.float64: 1e-4, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 5e-2}
 """How far the recomputed output may be from the model's own, relative to the largest output of the operation."""
@@ -29,24 +30,29 @@ class Emitter:
     Args:
         verify: Whether a failed check is an error; otherwise it only stands in the report.
         block_bytes: How large a block may be; the observers' answers must not depend on it.
+        axes: Number of query and key tokens by kind: the operations' axes must be these. 0 where it is not known.
+        stack: Only operations of this stack are shown; the others are noted.
     """
 
     observers: Sequence[Observer]
     verify: bool = True
     block_bytes: int = BLOCK_BYTES
+    axes: Mapping[Kind, tuple[int, int]] | None = None
+    stack: str = ""
     sites: list[Site] = field(default_factory=list)
     reports: list[SiteReport] = field(default_factory=list)
 
     def emit(
         self,
         site: Site,
-        operation: AttentionOperation,
+        operation: AttentionOperation | Callable[[], AttentionOperation],
         output: Float[Tensor, "batch heads query value_dim"] | None,
         capture: str,
     ) -> None:
         """Show one operation.
 
         Args:
+            operation: The operation, or a function that makes it when somebody wants it.
             output: What the model's own kernel returned, to check the weights against.
             capture: How the operation was obtained, for the report.
 
@@ -58,6 +64,9 @@ class Emitter:
         wanted = self._wanted(site)
         if not wanted:
             return
+        operation = operation if isinstance(operation, AttentionOperation) else operation()
+        queries, keys = operation.first_query + operation.rows, operation.first_key + operation.keys
+        self._check_axes(site, queries, keys)
         heads = _union_of_heads([request for _, request in wanted], site.heads)
         check = _Check(site, operation, output, capture)
         for rows in self._row_blocks(operation, heads, [request for _, request in wanted]):
@@ -65,6 +74,7 @@ class Emitter:
             check.add(block, rows)
             for observer, _ in wanted:
                 observer.update(block)
+        check.expect(_union_of_rows([request for _, request in wanted], operation))
         self._close(check)
 
     def emit_weights(
@@ -88,16 +98,28 @@ class Emitter:
         wanted = self._wanted(site)
         if not wanted:
             return
+        self._check_axes(site, weights.shape[2], weights.shape[3])
+        check = _Check(site, None, None, capture, dtype=weights.dtype, sum_to_one=sum_to_one)
         block = WeightBlock(site, tuple(range(site.heads)), range(weights.shape[2]), weights.float(), allowed)
-        check = _Check(site, None, None, capture, sum_to_one)
         check.add(block, slice(0, weights.shape[2]))
         for observer, _ in wanted:
             observer.update(block)
         self._close(check)
 
     def _wanted(self, site: Site) -> list[tuple[Observer, Request]]:
+        if site.stack != self.stack:
+            return []
         requests = [(observer, observer.request(site)) for observer in self.observers]
         return [(observer, request) for observer, request in requests if request is not None]
+
+    def _check_axes(self, site: Site, queries: int, keys: int) -> None:
+        """Refuse an operation whose rows and columns are something else than the tokens."""
+        tokens = (self.axes or {}).get(site.kind, (0, 0))
+        if any(length not in (0, seen) for length, seen in zip(tokens, (queries, keys), strict=True)):
+            raise CaptureError(
+                f"{_where(site)}: its {queries:,} queries and {keys:,} keys are not the {tokens[0]:,} and "
+                f"{tokens[1]:,} tokens of the input: this model shortens, lengthens or joins its axes inside"
+            )
 
     def _row_blocks(
         self, operation: AttentionOperation, heads: Sequence[int], requests: Sequence[Request]
@@ -129,10 +151,18 @@ class _Check:
     output_error: float | None = None
     dead_rows: int = 0
     not_finite: int | None = None
+    dtype: torch.dtype = torch.float32
+    rows_seen: int = 0
+    rows_wanted: int | None = None
     worst_head: dict[str, int] = field(default_factory=dict)
+
+    def expect(self, rows: tuple[int, int]) -> None:
+        """Say which rows the blocks should have held, each once."""
+        self.rows_wanted = max(rows[1] - rows[0], 0)
 
     def add(self, block: WeightBlock, rows: slice) -> None:
         weights = block.weights
+        self.rows_seen += len(block.rows)
         sums = weights.sum(dim=-1)  # (batch, heads, rows)
         if not bool(torch.isfinite(sums).all()):
             bad = (~torch.isfinite(sums)).any(dim=-1).any(dim=0)
@@ -184,10 +214,12 @@ class _Check:
         )
 
     def raise_if_wrong(self, report: SiteReport) -> None:
-        where = f"{self.site.kind} layer {self.site.layer}"
+        where = _where(self.site)
+        if self.rows_wanted is not None and self.rows_seen != self.rows_wanted:
+            raise _failed(f"{where}: {self.rows_seen} rows were made of the {self.rows_wanted} asked for")
         if self.not_finite is not None:
             raise _failed(f"{where} head {self.not_finite}: weights are not finite (NaN or infinite scores)")
-        if report.row_sum_error > ROW_SUM_TOLERANCE:
+        if report.row_sum_error > ROW_SUM_TOLERANCE.get(self.dtype, 1e-4):
             head = self.worst_head["row_sum"]
             raise _failed(f"{where} head {head}: a row's weights sum to 1 ± {report.row_sum_error:.2g}")
         if report.forbidden > 0.0:
@@ -199,6 +231,11 @@ class _Check:
                 f"{where} head {self.worst_head['output']}: recomputed output differs from the model's own by "
                 f"{report.output_error:.2g} of its largest value (allowed: {tolerance:g})"
             )
+
+
+def _where(site: Site) -> str:
+    stack = f"{site.stack} " if site.stack else ""
+    return f"{stack}{site.kind} layer {site.layer}"
 
 
 def _failed(what: str) -> CaptureError:

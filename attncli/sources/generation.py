@@ -20,11 +20,11 @@ from attncli.attention.operation import AttentionOperation
 from attncli.errors import CaptureError, UsageError
 from attncli.labels import fit, safe_label
 from attncli.record import Kind, Observer, Request, Run, Site, SiteReport, Token, Tokens, WeightBlock
-from attncli.sources.capture import Call, SiteNamer, operation_of, watched
 from attncli.sources.emission import Emitter
 from attncli.sources.loading import Loaded
 from attncli.sources.pretrained import Prepared, PretrainedSource, token_limit
 from attncli.sources.tokens import tokens_from_ids
+from attncli.sources.watch import Watch
 
 _LONGEST_NOTE = 400
 
@@ -101,20 +101,13 @@ class GeneratedSource:
         return replace(self.whole.result(emitter, self.whole.prepared.notes), seed=self.seed)
 
     def _watch(self, emitter: Emitter) -> Around:
-        only = self.kinds[0] if len(self.kinds) == 1 else None
-
         @contextmanager
         def around(seen: int) -> Iterator[None]:
-            namer = SiteNamer(self.whole.loaded.model)  # it counts a module's calls within one step
+            # A watch for each step: it counts how often a module is called within one.
+            def place(operation: AttentionOperation, kind: Kind) -> AttentionOperation:
+                return _placed(operation, kind, seen)
 
-            def on_call(call: Call) -> None:
-                site = namer.site(call)
-                site = site if only is None else replace(site, kind=only)
-                path = "eager" if call.implementation == "eager" else "interface"
-                operation = _placed(operation_of(call), site.kind, seen)
-                emitter.emit(site, operation, call.output.transpose(1, 2), path)
-
-            with watched(on_call):
+            with Watch(self.whole.loaded.model, emitter, self.kinds, 1, place).watching():
                 yield
 
         return around

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from attncli.errors import CaptureError, UsageError
-from attncli.record import KINDS, Kind, Observer, Run, Site, SourceInfo, Token, Tokens
+from attncli.record import KINDS, Kind, Observer, Run, SourceInfo, Token, Tokens
 from attncli.registry import Entry
-from attncli.sources.capture import Call, SiteNamer, depth, operation_of, watched
-from attncli.sources.eager import run_eager
 from attncli.sources.emission import Emitter
 from attncli.sources.loading import Loaded, LoadOptions, load
+from attncli.sources.sites import Stacks, layer_classes, without_softmax
 from attncli.sources.tokens import positions, tokens_from_encoding
+from attncli.sources.watch import Watch
 
 ENTRY = Entry(
     name="pretrained",
@@ -51,12 +52,17 @@ class PretrainedSource:
 
     Args:
         verify: Whether a failed self-check is an error.
+        stack: Which row of layers to show, by the name that ``Run.sites`` gives it: the text model's own where empty.
     """
 
     loaded: Loaded
     prepared: Prepared
     verify: bool = True
-    _order: list[Kind] = field(default_factory=list)
+    stack: str = ""
+
+    @cached_property
+    def _stacks(self) -> Stacks:
+        return Stacks(self.loaded.model)
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
@@ -65,7 +71,7 @@ class PretrainedSource:
 
     def depth(self, kind: Kind) -> int:
         """Give the number of layers of the stack that has this kind of attention."""
-        return depth(self.loaded.model.config, kind)
+        return self._stacks.depth(kind)
 
     def axes(self, kind: Kind) -> tuple[Tokens, Tokens]:
         """Give the query and key tokens of a kind of attention."""
@@ -79,23 +85,42 @@ class PretrainedSource:
             CaptureError: The model's attention cannot be seen, or a self-check failed.
             UsageError: An observer asked for what is not there.
         """
-        emitter = Emitter(observers, verify=self.verify)
-        namer = SiteNamer(self.loaded.model)
-        only = self.kinds[0] if len(self.kinds) == 1 else None
+        axes = {kind: self.axes(kind) for kind in self.kinds}
+        lengths = {kind: (len(queries), len(keys)) for kind, (queries, keys) in axes.items()}
+        emitter = Emitter(
+            observers, verify=self.verify, axes=None if self.stack else lengths, stack=self.stack
+        )
+        model = self.loaded.model
+        with Watch(model, emitter, self.kinds, _batch(self.prepared.inputs)).watching():
+            self._forward(model)
+        if not any(site.stack == self.stack for site in emitter.sites):
+            raise self._nothing_seen(emitter)
+        return self.result(emitter, self.prepared.notes)
 
-        def on_call(call: Call) -> None:
-            site = namer.site(call)
-            if only is not None and site.kind != only:
-                site = replace(site, kind=only)
-            path = "eager" if call.implementation == "eager" else "interface"
-            emitter.emit(site, operation_of(call), call.output.transpose(1, 2), path)
+    def _nothing_seen(self, emitter: Emitter) -> CaptureError:
+        family, stacks = self.loaded.family, sorted({site.stack for site in emitter.sites})
+        if self.stack or stacks:
+            return CaptureError(
+                f"{family}: no attention was seen in {self.stack or 'its main stack'}",
+                f"there is some in: {', '.join(stacks) or 'none'}",
+            )
+        made_of = ", ".join(list(layer_classes(self.loaded.model))[:3])
+        return CaptureError(
+            f"{family}: none of its layers computes a softmax over the tokens ({made_of}), so there are no weights"
+        )
 
-        with watched(on_call):
-            self._forward(self.loaded.model)
-        notes = list(self.prepared.notes)
-        if not emitter.sites:
-            notes.append(run_eager(self.loaded.model, self._forward, emitter, self.kinds))
-        return self.result(emitter, notes)
+    def _what_was_seen(self, emitter: Emitter) -> list[str]:
+        """Say which layers of a hybrid model have no softmax attention, and whose weights are the model's own."""
+        notes = []
+        if any(report.capture == "eager" and report.output_error is None for report in emitter.reports):
+            notes.append(
+                f"{self.loaded.family} computes attention in a way of its own: the weights are those of its softmax"
+            )
+        for kind in () if self.stack else self.kinds:
+            without = without_softmax(emitter.sites, kind, self.depth(kind))
+            if without and len(without) < self.depth(kind):
+                notes.append(f"{kind} layers without softmax attention: {', '.join(map(str, without))}")
+        return notes
 
     def _forward(self, model: Any, **options: Any) -> Any:
         module = model.get_encoder() if self.prepared.encoder_only else model
@@ -107,19 +132,9 @@ class PretrainedSource:
             reason = " ".join(str(error).split())[:200]
             raise CaptureError(f"{self.loaded.family} does not run on this input: {reason}") from error
 
-    def _layers_without_attention(self, sites: Sequence[Site]) -> list[str]:
-        """Name the layers of a hybrid model that have no softmax attention."""
-        notes = []
-        for kind in self.kinds:
-            seen = {site.layer for site in sites if site.kind == kind}
-            without = sorted(set(range(self.depth(kind))) - seen)
-            if seen and without:
-                notes.append(f"{kind} layers without softmax attention: {', '.join(map(str, without))}")
-        return notes
-
     def result(self, emitter: Emitter, notes: Sequence[str]) -> Run:
         """Tell what a run has shown to an emitter."""
-        notes = [*notes, *self._layers_without_attention(emitter.sites)]
+        notes = [*notes, *self._what_was_seen(emitter)]
         model, options = self.loaded.model, self.loaded.options
         captures = {report.capture for report in emitter.reports}
         info = SourceInfo(
@@ -181,7 +196,7 @@ def prepare(
     if loaded.model.config.is_encoder_decoder:
         return _prepare_two_stacks(loaded, text, pair, truncate)
     encoding, tokens, notes = _encode(loaded, text, pair, truncate, specials=specials)
-    kind = _kind_of_single_stack(loaded.model)
+    kind = kind_of_single_stack(loaded.model)
     return Prepared(encoding, {kind: tokens}, {kind: tokens}, notes)
 
 
@@ -192,7 +207,7 @@ def from_inputs(
 
     Args:
         inputs: What the model's forward pass takes.
-        lengths: Number of query and key positions by kind of attention.
+        lengths: Number of query and key positions by kind of attention; 0 where that is not known beforehand.
     """
     queries = {kind: positions(query) for kind, (query, _) in lengths.items()}
     return Prepared(inputs, queries, {kind: positions(key) for kind, (_, key) in lengths.items()})
@@ -286,14 +301,18 @@ def token_limit(loaded: Loaded, *, target: bool = False) -> int:
     return min(limits, default=_NO_LIMIT)
 
 
-def _kind_of_single_stack(model: Any) -> Kind:
+def _batch(inputs: Mapping[str, Tensor]) -> int:
+    return next((tensor.shape[0] for tensor in inputs.values() if tensor.dim() > 1), 1)
+
+
+def kind_of_single_stack(model: Any) -> Kind:
     """Tell whether a model with one stack is a decoder: whether its attention modules hide the future."""
-    if getattr(model.config, "is_decoder", False):
+    if getattr(model.config.get_text_config(), "is_decoder", False):
         return "decoder"
-    for module in model.modules():
-        causal = getattr(module, "is_causal", None)
-        if isinstance(causal, bool):
-            return "decoder" if causal else "encoder"
+    stacks = Stacks(model)
+    inside = (module for name, module in model.named_modules() if stacks.in_root(name))
+    if any(getattr(module, "is_causal", None) is True for module in inside):
+        return "decoder"
     base = getattr(model, "base_model", model)  # the model without its head
     return "decoder" if type(base).__name__ in _causal_bases() else "encoder"
 

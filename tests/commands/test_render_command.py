@@ -8,6 +8,7 @@ from typing import Any
 
 import jsonschema
 import pytest
+
 from conftest import Cli
 
 TEXT = "the animal was too tired ."

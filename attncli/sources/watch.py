@@ -1,0 +1,198 @@
+"""One forward pass, watched at three places at once: what is seen at any of them goes to the emitter under its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from torch import Tensor, nn
+
+from attncli.attention.operation import AttentionOperation
+from attncli.errors import CaptureError
+from attncli.record import Kind, Site
+from attncli.sources.cached import first_positions
+from attncli.sources.capture import Call, hides_the_future, operation_of, watched
+from attncli.sources.emission import Emitter
+from attncli.sources.layouts import LAYOUTS, allowed_by
+from attncli.sources.sites import SiteNamer
+from attncli.sources.tap import NOT_BETWEEN_TOKENS, Frame, SdpaCall, Softmax, Trace, tapped
+
+_ELSEWHERE = ("key_value_states", "kv")
+_HEADS = ("num_heads", "num_attention_heads", "n_heads", "n_head", "nhead", "heads")
+
+
+class Watch:
+    """Shows an emitter every attention operation of a model's forward pass.
+
+    Args:
+        kinds: The kinds of attention that the pass has.
+        batch: Number of texts that run side by side; an operation with another number has folded something into
+            that axis, windows or pieces, and is no map from tokens to tokens.
+        place: Sets the positions of an operation's rows and columns, where whoever runs the steps knows them better
+            than the model's cache tells. Then only the attention interface is watched: weights seen at a softmax
+            have no positions to set.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        emitter: Emitter,
+        kinds: Sequence[Kind],
+        batch: int,
+        place: Callable[[AttentionOperation, Kind], AttentionOperation] | None = None,
+    ) -> None:
+        self._model, self._emitter, self._batch, self._place = model, emitter, batch, place
+        self._namer = SiteNamer(model, kinds)
+        self._trace = Trace(model)
+        self._last: tuple[int, Tensor, Tensor] | None = None
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Watch what runs inside the block."""
+        if self._place is not None:
+            with watched(self._on_call):
+                yield
+            return
+        taps = tapped(self._trace, self._model, self._on_sdpa, self._on_softmax, self._on_leave)
+        with taps, watched(self._on_call, self._trace.suppressed):
+            yield
+
+    def _on_call(self, call: Call) -> None:
+        with self._trace.suppressed():
+            self._take(call)
+
+    def _take(self, call: Call) -> None:
+        if type(call.module).__name__ in NOT_BETWEEN_TOKENS:
+            return
+        frame = self._trace.frame_of(call.module)
+        if self._is_repetition(frame, call.query, call.key):
+            return
+        cross = _has_other_keys(call.module, frame)
+        site = self._name(frame, call.module, call.query, call.key, cross, hides_the_future(call))
+        path = "eager" if call.implementation == "eager" else "interface"
+        self._show(site, call, frame, path)
+
+    def _on_sdpa(self, frame: Frame, call: SdpaCall) -> None:
+        if self._is_repetition(frame, call.query, call.key):
+            return
+        query, key, value = (
+            _with_heads(t, frame.module, self._batch) for t in (call.query, call.key, call.value)
+        )
+        output = _with_heads(call.output, frame.module, self._batch)
+        made = Call(
+            "sdpa", frame.module, query, key, value, _mask_4d(call.mask, frame.module, self._batch),
+            {"scaling": call.scale, "is_causal": call.causal}, output.transpose(1, 2),
+        )  # fmt: skip
+        cross = _has_other_keys(frame.module, frame)
+        causal = call.causal or hides_the_future(made)
+        self._show(self._name(frame, frame.module, query, key, cross, causal), made, frame, "interface")
+
+    def _show(self, site: Site, call: Call, frame: Frame | None, path: str) -> None:
+        def operation() -> AttentionOperation:
+            self._check_batch(site, max(call.query.shape[0], call.key.shape[0]))
+            made = operation_of(call)
+            if self._place is not None:
+                placed: AttentionOperation = self._place(made, site.kind)
+                return placed
+            return first_positions(made, site, call.module, frame)
+
+        self._emitter.emit(site, operation, call.output.transpose(1, 2), path)
+
+    def _on_softmax(self, frame: Frame, made: Softmax) -> None:
+        if type(frame.module).__name__ in LAYOUTS:
+            frame.softmaxes.append(made)
+            return
+        if made.weights.dim() not in (3, 4):
+            self._refuse_if_shown(frame, f"weights with {made.weights.dim()} axes")
+            return
+        scores, weights = (_with_heads(t, frame.module, self._batch) for t in (made.scores, made.weights))
+        if self._is_repetition(frame, weights, scores):
+            return
+        self._emit_weights(frame, weights, allowed_by(scores, weights))
+
+    def _on_leave(self, frame: Frame) -> None:
+        """Put together the weights of a module that computes them in several parts."""
+        weights, allowed = LAYOUTS[type(frame.module).__name__](frame, self._batch)
+        self._emit_weights(frame, weights, allowed, crop=True)
+
+    def _emit_weights(
+        self, frame: Frame, weights: Tensor, allowed: Tensor | None, crop: bool = False
+    ) -> None:
+        cross = _has_other_keys(frame.module, frame)
+        square = weights.shape[2] == weights.shape[3] > 1
+        causal = square and allowed is not None and not bool(allowed.triu(1).any())
+        site = self._name(frame, frame.module, weights, weights, cross, causal)
+        if site.stack == self._emitter.stack:
+            self._check_batch(site, weights.shape[0])
+        if (
+            crop
+        ):  # Longformer lengthens its input to a multiple of its window; ProphetNet appends other streams
+            rows, keys = (self._emitter.axes or {}).get(site.kind, weights.shape[2:])
+            weights = weights[:, :, :rows, :keys]
+            allowed = None if allowed is None else allowed[:, :, :rows, :keys]
+        if allowed is not None:
+            # Models give rows without any key an average, or anything: here they are empty.
+            weights = weights * allowed.any(dim=-1, keepdim=True)
+        self._emitter.emit_weights(site, weights, allowed, "eager")
+
+    def _name(
+        self, frame: Frame | None, module: nn.Module, query: Tensor, key: Tensor, cross: bool, causal: bool
+    ) -> Site:
+        name = self._trace.name_of(module) if frame is None or frame.module is not module else frame.name
+        return self._namer.site(name, module, query.shape[1], key.shape[1], cross=cross, causal=causal)
+
+    def _is_repetition(self, frame: Frame | None, query: Tensor, key: Tensor) -> bool:
+        """Tell whether this execution of a module has attended before; with the same query and key it is the same.
+
+        Raises:
+            CaptureError: It attends to something else: in pieces, so that there is no single map.
+        """
+        if frame is None:
+            return False
+        last, self._last = self._last, (frame.serial, query, key)
+        if last is None or last[0] != frame.serial:
+            return False
+        if last[1] is not query or last[2] is not key:
+            self._refuse_if_shown(frame, "its attention in several pieces")
+        return True
+
+    def _refuse_if_shown(self, frame: Frame, what: str) -> None:
+        main = self._namer.stack_of(frame.name)
+        if main == self._emitter.stack:
+            raise CaptureError(
+                f"{frame.name} ({type(frame.module).__name__}) computes {what}: there is no single map from "
+                "tokens to tokens"
+            )
+
+    def _check_batch(self, site: Site, batch: int) -> None:
+        if batch != self._batch:
+            inside = f"{batch} pieces of" if batch > self._batch else "all of"
+            raise CaptureError(
+                f"{site.kind} layer {site.layer} attends inside {inside} a batch of {self._batch} "
+                f"({site.module}): there is no single map from tokens to tokens"
+            )
+
+
+def _has_other_keys(module: nn.Module, frame: Frame | None) -> bool:
+    if getattr(module, "is_cross_attention", False) is True:
+        return True
+    inputs: dict[str, Any] = {} if frame is None or frame.module is not module else frame.inputs
+    return any(isinstance(inputs.get(name), Tensor) for name in _ELSEWHERE)
+
+
+def _with_heads(tensor: Tensor, module: nn.Module, batch: int) -> Tensor:
+    """Give a tensor whose batch and heads share an axis one axis for each: ``(batch·heads, …)``, batch first."""
+    if tensor.dim() != 3:
+        return tensor
+    named = next((value for name in _HEADS if isinstance(value := getattr(module, name, None), int)), None)
+    heads = named or max(tensor.shape[0] // batch, 1)
+    return (
+        tensor.reshape(-1, heads, *tensor.shape[1:]) if tensor.shape[0] % heads == 0 else tensor.unsqueeze(1)
+    )
+
+
+def _mask_4d(mask: Tensor | None, module: nn.Module, batch: int) -> Tensor | None:
+    if mask is None or mask.dim() == 4:
+        return mask
+    return mask[None, None] if mask.dim() == 2 else _with_heads(mask, module, batch)

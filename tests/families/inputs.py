@@ -1,0 +1,119 @@
+"""Inputs for a tiny model of any family: text with padding on either side, pictures, sound."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from families.configs import VOCABULARY, accepts
+from families.feeds import FEEDS
+from torch import Tensor
+
+BATCH, QUERY, TARGET = 2, 14, 9
+PADDED = 4
+
+
+def candidates(family: str, model: Any, side: str | None) -> Iterator[dict[str, Tensor]]:
+    """Make inputs that a forward pass may take, the likeliest first.
+
+    Args:
+        side: ``left`` or ``right`` to pad the second text by `PADDED`; None for no padding.
+    """
+    if family in FEEDS:
+        yield FEEDS[family](model, side)
+        return
+    main = str(getattr(model, "main_input_name", "input_ids"))
+    if main == "input_ids" and accepts(model, "input_ids"):
+        yield text(model, side)
+    elif side is None:
+        for made in _without_text(model, main):
+            yield made
+            if accepts(model, "decoder_input_ids"):
+                yield made | {"decoder_input_ids": ids(TARGET)}
+    if accepts(model, "input_ids"):
+        yield from _text_and_more(model, side)
+
+
+def _without_text(model: Any, main: str) -> Iterator[dict[str, Tensor]]:
+    if main.startswith(("pixel_values", "images")):
+        for made in pictures(model):
+            yield {main: made}
+    else:
+        for made in sound(model, main):
+            yield {main: made}
+
+
+def _text_and_more(model: Any, side: str | None) -> Iterator[dict[str, Tensor]]:
+    read = text(model, side)
+    if accepts(model, "bbox"):
+        yield read | {"bbox": torch.arange(4).expand(BATCH, QUERY, 4).contiguous()}
+    if accepts(model, "pixel_values"):
+        for made in pictures(model):
+            yield read | {"pixel_values": made}
+    for name in ("input_features", "input_values"):
+        if accepts(model, name):
+            for made in sound(model, name):
+                yield read | {name: made}
+
+
+def generator() -> torch.Generator:
+    """Give a generator that makes the same numbers each time."""
+    return torch.Generator().manual_seed(11)
+
+
+def text(model: Any, side: str | None) -> dict[str, Tensor]:
+    """Make token ids, a mask, and what the decoder reads."""
+    inputs = {"input_ids": ids(QUERY)}
+    if accepts(model, "attention_mask"):
+        inputs["attention_mask"] = mask(side)
+    if getattr(model.config, "is_encoder_decoder", False) and accepts(model, "decoder_input_ids"):
+        inputs["decoder_input_ids"] = ids(TARGET)
+    return inputs
+
+
+def ids(length: int) -> Tensor:
+    """Make token ids that are no special ones."""
+    return torch.randint(8, VOCABULARY - 60, (BATCH, length), generator=generator())
+
+
+def mask(side: str | None) -> Tensor:
+    """Make a padding mask."""
+    made = torch.ones(BATCH, QUERY, dtype=torch.long)
+    if side == "left":
+        made[1, :PADDED] = 0
+    elif side == "right":
+        made[1, -PADDED:] = 0
+    return made
+
+
+def pictures(model: Any) -> Iterator[Tensor]:
+    """Make pictures of the size that the config names, and of some others."""
+    config = model.config
+    for name in ("vision_config", "backbone_config"):
+        config = getattr(config, name, None) or config
+    size = getattr(config, "image_size", 32)
+    height, width = (size, size) if isinstance(size, int) else tuple(size)[:2]
+    channels = getattr(config, "num_channels", getattr(config, "in_channels", 3))
+    channels = channels if isinstance(channels, int) else 3
+    frames = getattr(config, "num_frames", None)
+    yield torch.randn(BATCH, channels, height, width, generator=generator())
+    if isinstance(frames, int):
+        yield torch.randn(BATCH, frames, channels, height, width, generator=generator())
+    yield torch.randn(BATCH, channels, 64, 64, generator=generator())
+
+
+def sound(model: Any, name: str) -> Iterator[Tensor]:
+    """Make samples, or features of the number of bins that the config names."""
+    if name in ("input_values", "audio_values"):
+        yield torch.randn(BATCH, 4000, generator=generator())
+        yield torch.randn(BATCH, 1, 4000, generator=generator())
+    config = model.config
+    for sub in ("audio_config", "encoder_config"):
+        config = getattr(config, sub, None) or config
+    names = ("num_mel_bins", "input_feat_per_channel", "feature_projection_input_dim", "n_mels")
+    bins = next((value for name in names if isinstance(value := getattr(config, name, None), int)), 80)
+    length = getattr(config, "max_source_positions", None) or getattr(config, "max_length", None) or 64
+    yield torch.randn(BATCH, bins, 2 * length, generator=generator())
+    yield torch.randn(BATCH, length, bins, generator=generator())
+    yield torch.randn(BATCH, 64, bins, generator=generator())

@@ -1,0 +1,121 @@
+"""What single families want differently from the general sizes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_FOUR = {"num_hidden_layers": 4}
+_MIXED = {"num_hidden_layers": 3, "layer_types": ["linear_attention", "full_attention", "linear_attention"]}
+_CONV = {"num_hidden_layers": 3, "layer_types": ["conv", "full_attention", "conv"]}
+
+
+def _rope(*section: int, **more: Any) -> dict[str, Any]:
+    return {
+        "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": list(section)}
+        | more
+    }
+
+
+_M4 = _rope(2, 1, 1)
+_TYPED = {kind: {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [2, 1, 1]}
+          for kind in ("full_attention", "sliding_attention")}  # fmt: skip
+_M2 = _rope(1, 1, 0, partial_rotary_factor=0.5)
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "autoformer": {"prediction_length": 4, "context_length": 8, "num_time_features": 2, "lags_sequence": [1, 2]},
+    "bailing_hybrid": _FOUR | {"layer_group_size": 2, "head_dim": ...},
+    "bamba": _FOUR | {"attn_layer_indices": [1, 3]},
+    "bart": {"encoder_layers": 2, "decoder_layers": 3},
+    "bit": {"hidden_sizes": ..., "embedding_size": ...},
+    "bridgetower": {"text_config": {"num_attention_heads": 4}, "vision_config": {"num_hidden_layers": 2}},
+    "codegen": {"rotary_dim": 4},
+    "cohere_compass": {"text_config": {"rope_parameters": _TYPED}},
+    "cohere_compass_text": {"rope_parameters": _TYPED},
+    "cosmos3_edge": {"text_config": _M4},
+    "cosmos3_edge_text": _M4,
+    "deepseek_v2": {"topk_group": 1, "num_experts_per_tok": 2, "n_routed_experts": 4, "moe_intermediate_size": 16},
+    "deepseek_ocr2": {"text_config": {"topk_group": 1, "num_experts_per_tok": 2, "n_routed_experts": 4}},
+    "dots1": {"num_key_value_heads": 2, "n_routed_experts": 4, "moe_intermediate_size": 16, "num_experts_per_tok": 2,
+              "n_group": 1, "topk_group": 1},
+    "ernie4_5_vl_moe": {"text_config": _rope(1, 1, 2)},
+    "esm": {"vocab_size": 300, "mask_token_id": 32, "position_embedding_type": "rotary"},
+    "falcon_h1": _FOUR | {"mamba_d_ssm": 64, "mamba_n_heads": 8, "mamba_d_head": 8},
+    "funnel": {"block_sizes": [2, 2], "block_repeats": [1, 1], "num_decoder_layers": 2, "d_head": 8,
+               "num_hidden_layers": ..., "num_blocks": ...},
+    "gemma2": {"attn_logit_softcapping": 2.0},
+    "gemma3n_text": {"num_kv_shared_layers": 0},
+    "glm4v": {"text_config": _M4},
+    "glm4v_text": _M4,
+    "glm4v_moe": {"text_config": _M2},
+    "glm4v_moe_text": _M2,
+    "glm46v": {"text_config": _M4},
+    "glmga": {"text_config": _M4},
+    "glm_image": {"text_config": _M4},
+    "glm_image_text": _M4,
+    "glm_ocr": {"text_config": _M4},
+    "glm_ocr_text": _M4,
+    "gpt_neo": {"num_layers": 2, "attention_types": [[["global", "local"], 1]], "window_size": 4},
+    "gptj": {"rotary_dim": 4},
+    "granitemoehybrid": _MIXED,
+    "hunyuan_v1_dense": {"head_dim": 8},
+    "hunyuan_v1_moe": {"head_dim": 8},
+    "hunyuan_vl_text": {"head_dim": 8} | _rope(1, 1, 1, 1),
+    "hunyuan_vl": {"text_config": {"head_dim": 8} | _rope(1, 1, 1, 1)},
+    "hy_v4_vl": {"text_config": _M4},
+    "hy_v4_vl_text": _M4,
+    "jamba": _FOUR | {"attn_layer_period": 2, "attn_layer_offset": 1},
+    "kimi_linear": _MIXED,
+    "lfm2": _CONV,
+    "lfm2_moe": _CONV | {"num_dense_layers": 1},
+    "lfm2_vl": {"text_config": _CONV},
+    "lfm3": _FOUR,
+    "lfm3_vl": {"text_config": _FOUR},
+    "lilt": {"hidden_size": 48, "intermediate_size": 48},
+    "longformer": {"attention_window": [4, 4], "num_hidden_layers": 2},
+    "led": {"attention_window": [4, 4], "encoder_layers": 2, "decoder_layers": 2},
+    "longt5": {"local_radius": 20},
+    "luke": {"entity_vocab_size": 50, "entity_emb_size": 16},
+    "minicpm_ocr": {"text_config": _FOUR},
+    "minicpmv4_6": {"text_config": _FOUR},
+    "minicpmv4_7": {"text_config": _FOUR},
+    "ministral": {"head_dim": 8},
+    "mistral4": {"num_key_value_heads": 4, "head_dim": 8},
+    "mobilebert": {"true_hidden_size": 16, "intra_bottleneck_size": 16},
+    "moonshine": {"encoder_num_key_value_heads": 4, "decoder_num_key_value_heads": 4, "encoder_num_hidden_layers": 2,
+                  "decoder_num_hidden_layers": 3},
+    "nemotron": {"num_key_value_heads": 2, "head_dim": 8},
+    "neomme": {"head_dim": 16},
+    "olmo_hybrid": _FOUR,
+    "paddleocr_vl": {"text_config": _M4},
+    "perceiver": {"d_latents": 32, "num_latents": 6, "d_model": 32, "num_self_attends_per_block": 2},
+    "qwen2_5_vl": {"text_config": _M4},
+    "qwen2_5_vl_text": _M4,
+    "qwen2_vl": {"text_config": _M4},
+    "qwen2_vl_text": _M4,
+    "qwen3_5": {"text_config": _FOUR},
+    "qwen3_5_text": _FOUR,
+    "qwen3_5_moe": {"text_config": _FOUR},
+    "qwen3_5_moe_text": _FOUR,
+    "qwen3_next": _FOUR,
+    "qwen4_exp": {"text_config": _FOUR},
+    "qwen4_exp_text": _FOUR,
+    "recurrent_gemma": {"num_hidden_layers": 3, "attention_window_size": 4},
+    "reformer": {"axial_pos_embds_dim": [16, 16], "axial_pos_shape": [2, 7]},
+    "swin": {"embed_dim": 16, "depths": [1, 2], "num_heads": [2, 4], "window_size": 2, "patch_size": 4},
+    "t5": {"num_layers": 2, "num_decoder_layers": 3},
+    "time_series_transformer": {"prediction_length": 4, "context_length": 8, "num_time_features": 2,
+                                "lags_sequence": [1, 2]},
+    "informer": {"prediction_length": 4, "context_length": 8, "num_time_features": 2, "lags_sequence": [1, 2]},
+    "mamba2": {"num_heads": 8, "head_dim": 8, "hidden_size": 32, "expand": 2},
+    "nystromformer": {"num_landmarks": 14, "segment_means_seq_len": 14},
+}  # fmt: skip
+"""Config entries by family. ``...`` leaves an entry at its default."""
+
+AFTER: dict[str, dict[str, Any]] = {}
+"""Entries set when the config has been made."""
+
+FRAGILE = frozenset({"mobilebert"})
+"""Families without normalisation, which blow up with weights as large as the others get."""
+
+NOT_A_MODEL: dict[str, str] = {}
+"""Families that cannot be made here, and why."""

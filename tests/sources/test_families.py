@@ -1,0 +1,51 @@
+"""A fixed subset of what ``make coverage`` sweeps over, by the same code: families of every kind of attention."""
+
+import warnings
+
+import pytest
+from families.compare import examine
+
+READ_ON_EITHER_SIDE = [
+    "albert", "bart", "bert", "bloom", "cohere2", "ctrl", "deberta", "deberta-v2", "deepseek_v3", "deepseek_v32",
+    "diffllama", "distilbert", "electra", "ernie", "falcon", "gemma", "gemma2", "gemma3_text", "glm4", "gpt2",
+    "gpt_bigcode", "gpt_neo", "gpt_neox", "gpt_oss", "granite_swa", "hrm_text", "inkling2_text", "jamba", "led",
+    "llama", "longformer", "minimax", "minimax_m3_vl_text", "mistral", "modernbert", "mpnet", "mpt", "olmo2", "opt",
+    "phi3", "prophetnet", "qwen3", "qwen3_next", "roformer", "squeezebert", "t5", "umt5", "xlm", "xlnet",
+]  # fmt: skip
+UNPADDED = ["beit", "dinov2", "hubert", "segformer", "vit", "wav2vec2", "whisper"]
+
+
+@pytest.fixture(autouse=True)
+def _quiet():
+    """Let a family's own warnings pass: they are not about capture."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+@pytest.mark.parametrize("family", READ_ON_EITHER_SIDE)
+def test_every_weight_equals_eager_with_padding_on_either_side(family: str) -> None:
+    outcome = examine(family)
+    assert (outcome.status, outcome.sides) == ("right", ["left", "right"]), outcome.why
+    assert outcome.compared >= 3
+
+
+@pytest.mark.parametrize("family", UNPADDED)
+def test_every_weight_of_a_vision_or_audio_model_equals_eager(family: str) -> None:
+    outcome = examine(family)
+    assert outcome.status == "right" and outcome.compared >= 1, outcome.why
+
+
+@pytest.mark.parametrize(
+    ("family", "why"),
+    [
+        ("canine", "its 3 queries and 3 keys are not the 14 and 14 tokens"),
+        ("fnet", "none of its layers computes a softmax over the tokens"),
+        ("mamba2", "none of its layers computes a softmax over the tokens"),
+        ("longt5", "no single map from tokens to tokens"),
+        ("t5gemma2", "its 9 queries and 23 keys are not the 9 and 9 tokens"),
+    ],
+)
+def test_what_is_no_map_between_tokens_ends_with_one_clear_error(family: str, why: str) -> None:
+    outcome = examine(family)
+    assert outcome.status == "error" and why in outcome.why
