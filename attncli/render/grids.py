@@ -64,8 +64,8 @@ def fact_texts(facts: Mapping[str, object]) -> list[str]:
 
     >>> fact_texts({"density": 0.53846, "keys_per_row": [1, 2, 3]})
     ['density 0.538', 'keys per row 1–3']
-    >>> fact_texts({"path_length": None})
-    ['path length never']
+    >>> fact_texts({"path_length": None, "median": 32768.5})
+    ['path length never', 'median 32768.5']
     """
     return [f"{name.replace('_', ' ')} {_fact_value(value)}" for name, value in facts.items()]
 
@@ -76,7 +76,7 @@ def _fact_value(value: object) -> str:
     if isinstance(value, Sequence) and not isinstance(value, str):
         return _range_text([part for part in value if part is not None])
     if isinstance(value, float):
-        return f"{value:.3g}"
+        return f"{value:.3g}" if abs(value) < 1000 else f"{value:.1f}".removesuffix(".0")
     return "never" if value is None else str(value)
 
 
