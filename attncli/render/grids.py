@@ -109,12 +109,19 @@ def count_text(grid: MatrixGrid) -> str:
 def fact_texts(facts: Mapping[str, object]) -> list[str]:
     """Write a matrix's facts in a few words each; of a long list its range.
 
-    What has no number is left out, unless there is a word for that.
+    <<<<<<< HEAD
+        What has no number is left out, unless there is a word for that.
 
-    >>> fact_texts({"density": 0.53846, "keys_per_row": [1, 2, 3], "kl_bits": 0.25, "error": None})
-    ['density 0.538', 'keys per row 1–3', 'kl 0.25 bits']
-    >>> fact_texts({"path_length": None})
-    ['path length never']
+        >>> fact_texts({"density": 0.53846, "keys_per_row": [1, 2, 3], "kl_bits": 0.25, "error": None})
+        ['density 0.538', 'keys per row 1–3', 'kl 0.25 bits']
+        >>> fact_texts({"path_length": None})
+        ['path length never']
+    =======
+        >>> fact_texts({"density": 0.53846, "keys_per_row": [1, 2, 3]})
+        ['density 0.538', 'keys per row 1–3']
+        >>> fact_texts({"path_length": None, "median": 32768.5})
+        ['path length never', 'median 32768.5']
+    >>>>>>> paths
     """
     said = {name: _WITHOUT_NUMBER.get(name) if value is None else value for name, value in facts.items()}
     return [_fact_text(name, value) for name, value in said.items() if value is not None]
@@ -132,7 +139,7 @@ def _fact_value(value: object) -> str:
     if isinstance(value, Sequence) and not isinstance(value, str):
         return _range_text([part for part in value if part is not None])
     if isinstance(value, float):
-        return f"{value:.3g}"
+        return f"{value:.3g}" if abs(value) < 1000 else f"{value:.1f}".removesuffix(".0")
     return "never" if value is None else str(value)
 
 
