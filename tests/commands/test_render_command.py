@@ -8,7 +8,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from conftest import Cli
+from commandline import Cli
 
 TEXT = "the animal was too tired ."
 RUNS: dict[str, tuple[str, ...]] = {

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tiny
-from conftest import Cli
+from commandline import Cli
 
 TEMPLATE = "{% for m in messages %}{{ m['role'] }} {{ m['content'] }} . {% endfor %}"
 
