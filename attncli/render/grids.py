@@ -109,19 +109,12 @@ def count_text(grid: MatrixGrid) -> str:
 def fact_texts(facts: Mapping[str, object]) -> list[str]:
     """Write a matrix's facts in a few words each; of a long list its range.
 
-    <<<<<<< HEAD
-        What has no number is left out, unless there is a word for that.
+    What has no number is left out, unless there is a word for that.
 
-        >>> fact_texts({"density": 0.53846, "keys_per_row": [1, 2, 3], "kl_bits": 0.25, "error": None})
-        ['density 0.538', 'keys per row 1–3', 'kl 0.25 bits']
-        >>> fact_texts({"path_length": None})
-        ['path length never']
-    =======
-        >>> fact_texts({"density": 0.53846, "keys_per_row": [1, 2, 3]})
-        ['density 0.538', 'keys per row 1–3']
-        >>> fact_texts({"path_length": None, "median": 32768.5})
-        ['path length never', 'median 32768.5']
-    >>>>>>> paths
+    >>> fact_texts({"density": 0.53846, "keys_per_row": [1, 2, 3], "kl_bits": 0.25, "error": None})
+    ['density 0.538', 'keys per row 1–3', 'kl 0.25 bits']
+    >>> fact_texts({"path_length": None, "median": 32768.5})
+    ['path length never', 'median 32768.5']
     """
     said = {name: _WITHOUT_NUMBER.get(name) if value is None else value for name, value in facts.items()}
     return [_fact_text(name, value) for name, value in said.items() if value is not None]
