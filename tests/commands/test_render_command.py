@@ -8,12 +8,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-<<<<<<< HEAD
-
-from conftest import Cli
-=======
 from commandline import Cli
->>>>>>> saved
 
 TEXT = "the animal was too tired ."
 RUNS: dict[str, tuple[str, ...]] = {

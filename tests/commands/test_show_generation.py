@@ -5,12 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tiny
-<<<<<<< HEAD
-
-from conftest import Cli
-=======
 from commandline import Cli
->>>>>>> saved
 
 TEMPLATE = "{% for m in messages %}{{ m['role'] }} {{ m['content'] }} . {% endfor %}"
 
