@@ -57,21 +57,17 @@ def attention_weights(
         sink: A logit that joins the denominator and takes its share of the weight without having a value
             (gpt-oss); broadcast to ``(*batch, query, 1)``. Rows then sum to less than 1.
     """
-    if mask is None and sink is None:
-        return torch.softmax(scores, dim=-1)
     if mask is not None:
         scores = scores.masked_fill(~mask, -torch.inf)
-    # Softmax does not change when a row is shifted; shifting by the maximum keeps exp within range. The shift is
-    # no part of the function's value, so it takes no gradient; a row of −∞ is left where it is.
-    top = scores.detach().amax(dim=-1, keepdim=True)
     if sink is not None:
-        top = torch.maximum(top, sink.detach().expand_as(top))
-    top = top.masked_fill(top == -torch.inf, 0.0)
-    exponentials = torch.exp(scores - top)
-    total = exponentials.sum(dim=-1, keepdim=True)
-    if sink is not None:
-        total = total + torch.exp(sink - top)
-    return exponentials / total.masked_fill(total == 0.0, 1.0)
+        # The sink is one more key, whose weight is thrown away. A row without other keys gives it everything.
+        column = sink.to(scores.dtype).expand(*scores.shape[:-1], 1)
+        return torch.softmax(torch.cat((scores, column), dim=-1), dim=-1)[..., :-1]
+    dead = None if mask is None else ~mask.any(dim=-1, keepdim=True)
+    if dead is None or not bool(dead.any()):
+        return torch.softmax(scores, dim=-1)
+    # The softmax of nothing but −∞ is NaN, and so is its gradient: such rows go through as zeros and come out as zeros.
+    return torch.softmax(scores.masked_fill(dead, 0.0), dim=-1).masked_fill(dead, 0.0)
 
 
 def scaled_dot_product_attention(
