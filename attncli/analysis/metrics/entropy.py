@@ -1,0 +1,45 @@
+"""Entropy: how widely a row spreads its weight."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from attncli.analysis.metrics import defined, row_sums
+from attncli.record import WeightBlock
+from attncli.registry import Entry
+
+ENTRY = Entry(
+    name="entropy",
+    summary="how widely a row spreads its weight: 0 for one key, log2(n) for n keys evenly",
+    reference="Shannon 1948, A Mathematical Theory of Communication, §6; of attention: Clark et al. 2019, §3.2, arXiv 1906.04341",
+    attributes={"kinds": ("encoder", "decoder", "cross"), "unit": "bits"},
+)
+
+
+def measure(block: WeightBlock) -> Float[Tensor, "batch heads rows"]:
+    """Give −Σ p·log₂ p over the keys, in bits. With a sink, p is the share of what the keys get together.
+
+    Where the scores s are known no logarithm of each weight is needed, since log w = s − log Σ exp s.
+
+    >>> half = WeightBlock(None, (0,), range(1), torch.tensor([[[[0.5, 0.5, 0.0]]]]), None)
+    >>> measure(half)
+    tensor([[[1.]]])
+    """
+    sums = row_sums(block)
+    if block.scores is not None:
+        nats = _from_scores(block.weights, block.scores, sums)
+        if not bool((nats.isnan() & (sums > 0)).any()):
+            return defined(nats / math.log(2), block)
+    plain = -torch.xlogy(block.weights, block.weights).sum(dim=-1) / sums + sums.log()
+    return defined((plain / math.log(2)).clamp(min=0.0), block)
+
+
+def _from_scores(weights: Tensor, scores: Tensor, sums: Tensor) -> Tensor:
+    """Give log Z + log S − Σ w·s / S, with log Z = s − log w at the strongest key and S the row's sum."""
+    log_total = scores.amax(dim=-1) - weights.amax(dim=-1).log()
+    mean_score = (weights * scores).sum(dim=-1) / sums
+    return (log_total + sums.log() - mean_score).clamp(min=0.0)

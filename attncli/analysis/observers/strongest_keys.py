@@ -1,0 +1,160 @@
+"""The strongest keys of every row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from attncli.analysis.observers.places import heads_in, places_in
+from attncli.analysis.selection import Selection
+from attncli.record import Kind, Request, Site, WeightBlock
+
+NO_KEY = -1
+"""Stands where a row has fewer allowed keys than were asked for; its weight is NaN."""
+
+_CHUNK = 32
+_TIES = torch.iinfo(torch.int32).max
+
+
+@dataclass(frozen=True)
+class Strongest:
+    """The strongest keys of some heads of one layer, the strongest first; of equals, the earlier key.
+
+    Args:
+        heads: Query heads.
+        rows: Absolute positions of the query rows.
+        keys: ``(heads, rows, k)`` absolute positions, `NO_KEY` where a row has no more.
+        weights: ``(heads, rows, k)``.
+    """
+
+    heads: tuple[int, ...]
+    rows: range
+    keys: NDArray[np.int32]
+    weights: NDArray[np.float32]
+
+
+@dataclass
+class StrongestKeys:
+    """Keeps the k strongest keys of each row: 8·k bytes a row and head.
+
+    Args:
+        kind: Which attention of the model.
+        count: How many keys of each row.
+        layers: Which layers.
+        heads: Which heads.
+        depth: How many layers the model has, to resolve ``-1``.
+        query_len: Number of query rows.
+        rows: The query rows wanted; None for all.
+    """
+
+    kind: Kind
+    count: int
+    layers: Selection
+    heads: Selection
+    depth: int
+    query_len: int
+    rows: range | None = None
+    _kept: dict[int, Strongest] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._wanted_layers = self.layers.resolve(self.depth)
+        self._rows = range(self.query_len) if self.rows is None else self.rows
+
+    def request(self, site: Site) -> Request | None:
+        """Ask for the chosen heads and rows."""
+        if site.kind != self.kind or site.layer not in self._wanted_layers:
+            return None
+        heads = self.heads.resolve(site.heads)
+        shape = (len(heads), len(self._rows), self.count)
+        keys, weights = np.full(shape, NO_KEY, np.int32), np.full(shape, np.nan, np.float32)
+        self._kept[site.layer] = Strongest(heads, self._rows, keys, weights)
+        return Request(heads, self._rows)
+
+    def update(self, block: WeightBlock) -> None:
+        """Keep the strongest of a block's rows."""
+        kept = self._kept[block.site.layer]
+        heads, their_heads = heads_in(block, kept.heads)
+        rows, their_rows = places_in(block.rows, self._rows)
+        weights = block.weights[0][their_heads][:, their_rows]
+        allowed = None
+        if block.allowed is not None:
+            mask = block.allowed[0] if block.allowed.shape[1] == 1 else block.allowed[0][their_heads]
+            allowed = mask.expand(-1, len(block.rows), -1)[:, their_rows]
+        places, values = strongest(weights, allowed, self.count)
+        found = places.shape[-1]
+        keys = torch.where(places < 0, NO_KEY, places + block.first_key)
+        kept.keys[heads, rows, :found] = keys.numpy(force=True)
+        kept.weights[heads, rows, :found] = values.numpy(force=True)
+
+    def strongest(self) -> dict[int, Strongest]:
+        """Give what was kept, by layer in the order asked for."""
+        return {layer: self._kept[layer] for layer in self._wanted_layers if layer in self._kept}
+
+
+def strongest(weights: Tensor, allowed: Tensor | None, count: int) -> tuple[Tensor, Tensor]:
+    """Find the largest weights of each row among its allowed keys; of equals, the earlier.
+
+    Args:
+        weights: ``(heads, rows, keys)``.
+        allowed: ``(#heads, rows, keys)``; None where all are.
+
+    Returns:
+        ``(places, weights)``, each ``(heads, rows, at most count)``: -1 and NaN where a row has no more.
+    """
+    flat = weights.flatten(0, 1)
+    if flat.shape[-1] < 4 * _CHUNK * count:
+        places, values = _exact(flat, _of_rows(allowed, weights), count)
+    else:
+        places, values, doubtful = _by_chunks(flat, count)
+        again = doubtful.nonzero()[:, 0]
+        if len(again):
+            head, row = again // weights.shape[1], again % weights.shape[1]
+            mask = None if allowed is None else allowed.expand(weights.shape)[head, row]
+            places[again], values[again] = _exact(flat[again], mask, count)
+    return places.unflatten(0, weights.shape[:2]), values.unflatten(0, weights.shape[:2])
+
+
+def _exact(weights: Tensor, allowed: Tensor | None, count: int) -> tuple[Tensor, Tensor]:
+    """Find the largest of each row by a number that holds the weight above and the key's order below it.
+
+    A float of at least 0 has the order of its bits read as a whole number.
+    """
+    keys = torch.arange(weights.shape[-1], device=weights.device)
+    ranked = weights.float().contiguous().view(torch.int32).long() * 2**31 + (_TIES - keys)
+    if allowed is not None:
+        ranked = ranked.masked_fill(~allowed, -1)
+    places = ranked.topk(min(count, weights.shape[-1]), dim=-1)
+    values = weights.gather(-1, places.indices)
+    none = places.values < 0
+    return places.indices.masked_fill(none, -1), values.masked_fill(none, torch.nan)
+
+
+def _by_chunks(weights: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Find the largest of each row among the chunks with the largest maxima: one pass instead of a sort.
+
+    Returns:
+        Places, values, and for which rows they are in doubt: where two of the values are the same, so that order
+        is not told, where a chunk left out may hold one as large as the last, and where one is 0, as it may be
+        forbidden.
+    """
+    rows, width = weights.shape
+    whole = width - width % _CHUNK
+    maxima = weights[:, :whole].unflatten(-1, (-1, _CHUNK)).amax(dim=-1)
+    best = maxima.topk(count + 1, dim=-1)
+    steps = torch.arange(_CHUNK, device=weights.device)
+    places = (best.indices[:, :count, None] * _CHUNK + steps).flatten(1)
+    rest = torch.arange(whole, width, device=weights.device).expand(rows, -1)
+    places = torch.cat([places, rest], dim=-1)
+    found = weights.gather(-1, places).topk(count + 1, dim=-1)
+    values = found.values[:, :count]
+    same = (found.values[:, :-1] == found.values[:, 1:]).any(dim=-1)
+    doubtful = same | (best.values[:, count] >= values[:, -1]) | (values[:, -1] <= 0)
+    return places.gather(-1, found.indices[:, :count]), values.clone(), doubtful
+
+
+def _of_rows(allowed: Tensor | None, weights: Tensor) -> Tensor | None:
+    return None if allowed is None else allowed.expand(weights.shape).flatten(0, 1)
