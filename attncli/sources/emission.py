@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attncli.attention.operation import AttentionOperation
-from attncli.attention.row_tiles import TILE_ELEMENTS, RowTiles, Tile, row_sums
+from attncli.attention.row_tiles import TILE_ELEMENTS, RowTiles, Tile
 from attncli.errors import CaptureError
 from attncli.record import Observer, Request, Site, SiteReport, WeightBlock
 
@@ -135,8 +135,8 @@ class Emitter:
 class _Check:
     """Measures one operation's blocks: finite, rows sum to 1, nothing on forbidden keys, the output is the model's.
 
-    Sums are taken of every row. The last two look at every row of a short text, and of a long one at `SAMPLED_ROWS`
-    rows of each tile, in every head, chosen by a generator seeded with the tile's place.
+    Every row is looked at for numbers that are not finite. The other checks look at every row of a short text, and
+    of a long one at `SAMPLED_ROWS` rows of each tile, in every head, chosen by a generator seeded with the tile's place.
     """
 
     site: Site
@@ -158,10 +158,10 @@ class _Check:
             bad = (~torch.isfinite(sums)).any(dim=-1).any(dim=0)
             self.not_finite = block.heads[int(bad.int().argmax())]
             return
-        live = _live_rows(block)
-        self._add_sums(block, sums, live)
+        live = _live_rows(block, sums)
         places = _sample(block, rows)
         weights = block.weights if places is None else block.weights[:, :, places]
+        self._add_sums(block, sums if places is None else weights.sum(dim=-1), live, places)
         if block.allowed is not None:
             allowed = block.allowed
             if places is not None and allowed.shape[2] > 1:
@@ -170,13 +170,15 @@ class _Check:
             self.forbidden = self._worst("forbidden", self.forbidden, on_forbidden, block)
         self._add_output(block, weights, rows, live, places)
 
-    def _add_sums(self, block: WeightBlock, sums: Tensor, live: Tensor | None) -> None:
+    def _add_sums(
+        self, block: WeightBlock, sums: Tensor, live: Tensor | None, places: list[int] | None
+    ) -> None:
         if not self.sum_to_one:
             return
         has_sink = self.operation is not None and self.operation.sink is not None
         error = (sums - 1.0).clamp(min=0.0) if has_sink else (sums - 1.0).abs()
         if live is not None:
-            error = error.masked_fill(~live, 0.0)
+            error = error.masked_fill(~(live if places is None else live[:, :, places]), 0.0)
             # A row is dead where no head of any of the blocks that hold it may attend.
             dead = (~live).all(dim=1)
             self.dead[block.rows.start] = dead & self.dead.get(block.rows.start, dead)
@@ -269,14 +271,14 @@ def _block_of_tile(site: Site, operation: AttentionOperation, tile: Tile) -> Wei
         allowed=tile.allowed,
         first_key=operation.first_key + tile.keys.start,
         scores=tile.scores,
-        sums=row_sums(tile.weights),
+        sums=tile.sums,
     )
 
 
-def _live_rows(block: WeightBlock) -> Tensor | None:
+def _live_rows(block: WeightBlock, sums: Tensor) -> Tensor | None:
     """Give which rows have any allowed key, broadcast to ``(batch, heads, rows)``; None where all have."""
-    if block.allowed is None:
-        return None
+    if block.allowed is None or (block.scores is not None and bool((sums > 0).all())):
+        return None  # a tile's rows without keys have no weight
     live = block.allowed.any(dim=-1)
     if bool(live.all()):
         return None

@@ -31,28 +31,39 @@ def row_sums(block: WeightBlock) -> Float[Tensor, "batch heads rows"]:
     return block.weights.sum(dim=-1) if block.sums is None else block.sums
 
 
-def defined(values: Float[Tensor, "batch heads rows"], block: WeightBlock) -> Float[Tensor, "batch heads rows"]:
+def defined(
+    values: Float[Tensor, "batch heads rows"], block: WeightBlock
+) -> Float[Tensor, "batch heads rows"]:
     """Put NaN for rows without any weight."""
-    return values.masked_fill(row_sums(block) == 0, torch.nan)
+    empty = row_sums(block) == 0
+    return values.masked_fill(empty, torch.nan) if bool(empty.any()) else values
 
 
-def weight_at(block: WeightBlock, keys: Tensor) -> Float[Tensor, "batch heads rows"]:
-    """Give each row's weight on one key.
+def weight_on_diagonal(block: WeightBlock, offset: int) -> Float[Tensor, "batch heads rows"]:
+    """Give each row's weight on the key at its own position plus `offset`.
 
-    Args:
-        keys: For each row the key's absolute position. Where the row may not attend to it, or there is no such
-            key, the number is NaN.
+    NaN where the row may not attend to it, or there is no such key.
     """
-    places = keys - block.first_key
-    inside = (places >= 0) & (places < block.weights.shape[-1])
-    rows = torch.arange(len(places), device=keys.device)
-    places = places.clamp(0, block.weights.shape[-1] - 1)
-    found = block.weights[:, :, rows, places]
-    if block.allowed is not None:
-        inside = inside & block.allowed.expand(-1, -1, len(rows), -1)[:, :, rows, places]
-    return defined(torch.where(inside, found, torch.nan), block)
+    shift = block.rows.start + offset - block.first_key  # from a row's place in the block to its key's place
+    found = torch.full_like(block.weights[..., 0], torch.nan)
+    first, last = max(0, -shift), min(len(block.rows), block.weights.shape[-1] - shift)
+    if first < last:
+        found[..., first:last] = _allowed(
+            block.weights.diagonal(shift, -2, -1),
+            None
+            if block.allowed is None
+            else block.allowed.expand(-1, -1, len(block.rows), -1).diagonal(shift, -2, -1),
+        )
+    return found
 
 
-def row_positions(block: WeightBlock) -> Tensor:
-    """Give the absolute positions of a block's rows."""
-    return torch.arange(block.rows.start, block.rows.stop, device=block.weights.device)
+def weight_on_key(block: WeightBlock, key: int) -> Float[Tensor, "batch heads rows"]:
+    """Give each row's weight on the key at a position; NaN where it may not attend to it."""
+    if key not in block.keys:
+        return torch.full_like(block.weights[..., 0], torch.nan)
+    place = key - block.first_key
+    return _allowed(block.weights[..., place], None if block.allowed is None else block.allowed[..., place])
+
+
+def _allowed(weights: Tensor, allowed: Tensor | None) -> Tensor:
+    return weights if allowed is None else torch.where(allowed, weights, torch.nan)

@@ -35,7 +35,9 @@ def measure(block: WeightBlock) -> Float[Tensor, "batch heads rows"]:
     key = torch.arange(keys.start, keys.stop, device=row.device).to(row)
     near = block.weights[..., before:behind]
     total = (near * (row[:, None] - key[before:behind]).abs()).sum(dim=-1)
-    left = row_sums(block) - near.sum(dim=-1)  # the weight before the rows: what is near and behind is taken off
+    left = row_sums(block) - near.sum(
+        dim=-1
+    )  # the weight before the rows: what is near and behind is taken off
     if behind < len(keys):
         far = block.weights[..., behind:].flatten(0, -2)
         there = torch.mv(far, torch.ones_like(key[behind:])).view(total.shape)

@@ -19,6 +19,12 @@ ENTRY = Entry(
     attributes={"kinds": ("encoder", "decoder", "cross"), "unit": "bits"},
 )
 
+_WEAK = 1e-30
+"""Below it a float32 loses digits."""
+
+_IN_CACHE = 2**17
+"""So many products at a time are summed before they leave the cache."""
+
 
 def measure(block: WeightBlock) -> Float[Tensor, "batch heads rows"]:
     """Give −Σ p·log₂ p over the keys, in bits. With a sink, p is the share of what the keys get together.
@@ -39,7 +45,22 @@ def measure(block: WeightBlock) -> Float[Tensor, "batch heads rows"]:
 
 
 def _from_scores(weights: Tensor, scores: Tensor, sums: Tensor) -> Tensor:
-    """Give log Z + log S − Σ w·s / S, with log Z = s − log w at the strongest key and S the row's sum."""
-    log_total = scores.amax(dim=-1) - weights.amax(dim=-1).log()
-    mean_score = (weights * scores).sum(dim=-1) / sums
-    return (log_total + sums.log() - mean_score).clamp(min=0.0)
+    """Give log Z + log S − Σ w·s / S, with log Z = s − log w at any key and S the row's sum."""
+    mean_score = torch.empty_like(sums)
+    step = max(1, _IN_CACHE // (weights.shape[0] * weights.shape[1] * weights.shape[-1]))
+    for first in range(0, weights.shape[2], step):
+        rows = slice(first, first + step)
+        mean_score[:, :, rows] = (weights[:, :, rows] * scores[:, :, rows]).sum(dim=-1)
+    return (_log_total(weights, scores) + sums.log() - mean_score / sums).clamp(min=0.0)
+
+
+def _log_total(weights: Tensor, scores: Tensor) -> Tensor:
+    """Give log Z from the stronger of a row's first and last key; where both are weak, from its strongest."""
+    weight, which = weights[..., :: max(1, weights.shape[-1] - 1)].max(dim=-1, keepdim=True)
+    score = scores[..., :: max(1, weights.shape[-1] - 1)].gather(-1, which)
+    if bool((weight < _WEAK).any()):
+        strong = weights.amax(dim=-1, keepdim=True)
+        weak = weight < _WEAK
+        weight = torch.where(weak, strong, weight)
+        score = torch.where(weak, scores.amax(dim=-1, keepdim=True), score)
+    return (score - weight.log()).squeeze(-1)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attncli.analysis.metrics import row_positions, weight_at
+from attncli.analysis.metrics import weight_on_key
 from attncli.record import WeightBlock
 from attncli.registry import Entry
 
@@ -20,4 +19,4 @@ ENTRY = Entry(
 
 def measure(block: WeightBlock) -> Float[Tensor, "batch heads rows"]:
     """Give each row's weight on position 0; NaN where it may not attend there (a window has left it)."""
-    return weight_at(block, torch.zeros_like(row_positions(block)))
+    return weight_on_key(block, 0)

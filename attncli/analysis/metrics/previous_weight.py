@@ -5,7 +5,7 @@ from __future__ import annotations
 from jaxtyping import Float
 from torch import Tensor
 
-from attncli.analysis.metrics import row_positions, weight_at
+from attncli.analysis.metrics import weight_on_diagonal
 from attncli.record import WeightBlock
 from attncli.registry import Entry
 
@@ -19,4 +19,4 @@ ENTRY = Entry(
 
 def measure(block: WeightBlock) -> Float[Tensor, "batch heads rows"]:
     """Give each row's weight on the position before its own; NaN in the first row, which has none."""
-    return weight_at(block, row_positions(block) - 1)
+    return weight_on_diagonal(block, -1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from jaxtyping import Float
 from torch import Tensor
 
-from attncli.analysis.metrics import row_positions, weight_at
+from attncli.analysis.metrics import weight_on_diagonal
 from attncli.record import WeightBlock
 from attncli.registry import Entry
 
@@ -19,4 +19,4 @@ ENTRY = Entry(
 
 def measure(block: WeightBlock) -> Float[Tensor, "batch heads rows"]:
     """Give each row's weight on its own position; NaN where it may not attend there."""
-    return weight_at(block, row_positions(block))
+    return weight_on_diagonal(block, 0)

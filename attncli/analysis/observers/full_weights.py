@@ -62,7 +62,9 @@ class FullWeights:
             self._check_size(heads)
         if site.layer not in self._kept:
             shape = (1 if self.heads.mean else len(heads), len(self._rows), len(self._keys))
-            self._kept[site.layer] = _Layer(site, heads, np.zeros(shape, np.float32), np.zeros(shape, np.bool_))
+            self._kept[site.layer] = _Layer(
+                site, heads, np.zeros(shape, np.float32), np.zeros(shape, np.bool_)
+            )
         return Request(heads, range(min(self._rows), max(self._rows) + 1) if self._rows else range(0))
 
     def update(self, block: WeightBlock) -> None:

@@ -127,7 +127,9 @@ class PooledPicture:
         if not self.layers.mean or not made:
             return tuple(matrix for of_layer in made for matrix in of_layer)
         if len({layer.heads for layer in layers}) > 1:
-            raise UsageError("layers differ in their heads, so there is no mean over layers", "add --head mean")
+            raise UsageError(
+                "layers differ in their heads, so there is no mean over layers", "add --head mean"
+            )
         return tuple(_mean(matrices) for matrices in zip(*made, strict=True))
 
 
@@ -149,7 +151,12 @@ class _Layer:
     open: dict[int, tuple[NDArray[np.float32], NDArray[np.bool_], int]] = field(default_factory=dict)
 
     def add_to_mean(
-        self, weights: NDArray[np.float32], mask: NDArray[np.bool_] | None, rows: range, keys: range, key_len: int
+        self,
+        weights: NDArray[np.float32],
+        mask: NDArray[np.bool_] | None,
+        rows: range,
+        keys: range,
+        key_len: int,
     ) -> bool:
         """Add some heads of some rows; say whether all heads are in."""
         if rows.start not in self.open:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import math
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -16,7 +18,9 @@ from attncli.record import Kind, Request, Site, WeightBlock
 NO_KEY = -1
 """Stands where a row has fewer allowed keys than were asked for; its weight is NaN."""
 
-_CHUNK = 32
+_LEAST_COMB = 4
+"""Rows so short that their combs would have fewer keys are searched whole."""
+
 _TIES = torch.iinfo(torch.int32).max
 
 
@@ -106,11 +110,12 @@ def strongest(weights: Tensor, allowed: Tensor | None, count: int) -> tuple[Tens
         ``(places, weights)``, each ``(heads, rows, at most count)``: -1 and NaN where a row has no more.
     """
     flat = weights.flatten(0, 1)
-    if flat.shape[-1] < 4 * _CHUNK * count:
-        places, values = _exact(flat, _of_rows(allowed, weights), count)
+    comb = math.isqrt(flat.shape[-1] // count)
+    if flat.device.type != "cpu" or comb < _LEAST_COMB:
+        places, values = _exact(flat, None if allowed is None else _of_rows(allowed, weights), count)
     else:
-        places, values, doubtful = _by_chunks(flat, count)
-        again = doubtful.nonzero()[:, 0]
+        places, values, sure = _by_combs(flat, count, comb)
+        again = (~sure).nonzero()[:, 0]
         if len(again):
             head, row = again // weights.shape[1], again % weights.shape[1]
             mask = None if allowed is None else allowed.expand(weights.shape)[head, row]
@@ -133,28 +138,45 @@ def _exact(weights: Tensor, allowed: Tensor | None, count: int) -> tuple[Tensor,
     return places.indices.masked_fill(none, -1), values.masked_fill(none, torch.nan)
 
 
-def _by_chunks(weights: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Find the largest of each row among the chunks with the largest maxima: one pass instead of a sort.
+def _by_combs(weights: Tensor, count: int, comb: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Find the largest of each row among the combs of keys with the largest maxima: two small searches.
+
+    A comb is every so-manieth key; their maxima are one fast pass. Whatever is not in one of the `count` best combs
+    is smaller than the least of their maxima, hence than all of the `count` largest weights.
 
     Returns:
-        Places, values, and for which rows they are in doubt: where two of the values are the same, so that order
-        is not told, where a chunk left out may hold one as large as the last, and where one is 0, as it may be
-        forbidden.
+        Places, values, and for which rows they are sure: not where two that compete are the same, nor where one is 0,
+        as that may be forbidden.
     """
     rows, width = weights.shape
-    whole = width - width % _CHUNK
-    maxima = weights[:, :whole].unflatten(-1, (-1, _CHUNK)).amax(dim=-1)
-    best = maxima.topk(count + 1, dim=-1)
-    steps = torch.arange(_CHUNK, device=weights.device)
-    places = (best.indices[:, :count, None] * _CHUNK + steps).flatten(1)
-    rest = torch.arange(whole, width, device=weights.device).expand(rows, -1)
-    places = torch.cat([places, rest], dim=-1)
-    found = weights.gather(-1, places).topk(count + 1, dim=-1)
-    values = found.values[:, :count]
-    same = (found.values[:, :-1] == found.values[:, 1:]).any(dim=-1)
-    doubtful = same | (best.values[:, count] >= values[:, -1]) | (values[:, -1] <= 0)
-    return places.gather(-1, found.indices[:, :count]), values.clone(), doubtful
+    step = width // comb
+    maxima = weights[:, : step * comb].unflatten(-1, (comb, step)).amax(dim=1)
+    best, one_each = _above_rank(maxima.numpy(), count)
+    candidates = torch.from_numpy(best)[:, None, :] + step * torch.arange(comb)[:, None]
+    rest = torch.arange(step * comb, width).expand(rows, -1)
+    places = torch.cat([candidates.flatten(1), rest], dim=-1)
+    found, sure = _above_rank(weights.gather(-1, places).numpy(), count)
+    places = places.gather(-1, torch.from_numpy(found))
+    values, order = weights.gather(-1, places).sort(dim=-1, descending=True)
+    sure = (
+        torch.from_numpy(one_each & sure) & (values[:, -1] > 0) & (values[:, :-1] > values[:, 1:]).all(dim=-1)
+    )
+    return places.gather(-1, order), values, sure
 
 
-def _of_rows(allowed: Tensor | None, weights: Tensor) -> Tensor | None:
-    return None if allowed is None else allowed.expand(weights.shape).flatten(0, 1)
+def _above_rank(values: NDArray[np.float32], count: int) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Find where each row's `count` largest are, in any order, and for which rows there are just so many.
+
+    NumPy's selection is several times as fast as a search that carries the places along.
+    """
+    last = values.shape[1] - count
+    above = values >= np.partition(values, last, axis=1)[:, last, None]
+    just = np.add.reduce(above, axis=1, dtype=np.intp) == count
+    if just.all():
+        return np.flatnonzero(above).reshape(-1, count) % values.shape[1], just
+    above[~just] = np.arange(values.shape[1]) < count  # any places: these rows are found in another way
+    return np.flatnonzero(above).reshape(-1, count) % values.shape[1], just
+
+
+def _of_rows(allowed: Tensor, weights: Tensor) -> Tensor:
+    return allowed.expand(weights.shape).flatten(0, 1)

@@ -51,7 +51,9 @@ class WeightReceived:
         wanted, received = self._kept[block.site.layer]
         heads, their_heads = heads_in(block, wanted)
         keys, their_keys = places_in(block.keys, range(self.key_len))
-        received[heads, keys] += block.weights[0].sum(dim=1)[their_heads, their_keys].cpu()
+        ones = block.weights.new_ones(len(block.rows))
+        columns = torch.stack([torch.mv(head.T, ones) for head in block.weights[0][their_heads]])
+        received[heads, keys] += columns[:, their_keys].cpu()
 
     def received(self) -> dict[int, tuple[tuple[int, ...], NDArray[np.float64]]]:
         """Give by layer, in the order asked for: the heads, and their sums ``(heads, key)``."""
