@@ -152,7 +152,9 @@ def _own_peak(length: int, watched: bool) -> float:
     source = llama(length)
     small = PretrainedSource(
         source.loaded,
-        from_inputs(source.loaded, {"input_ids": torch.ones(1, 600, dtype=torch.long)}, {"decoder": (600, 600)}),
+        from_inputs(
+            source.loaded, {"input_ids": torch.ones(1, 600, dtype=torch.long)}, {"decoder": (600, 600)}
+        ),
     )
     small.run(with_top(small))  # so that what a first call loads is not counted
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -200,7 +202,9 @@ def _minilm(folder: Path, rounds: int) -> Measured:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--lengths", default="2048,4096,8192")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--folder", type=Path, help="a MiniLM model's folder, for the line about short texts")

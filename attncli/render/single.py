@@ -78,7 +78,7 @@ def _dense(grid: MatrixGrid, pen: Pen, values: NDArray[np.float32], width: int) 
 
 def _size_lines(grid: MatrixGrid, pen: Pen, note: str) -> list[Line]:
     """Say which head it is, how to read it and how much of it is shown."""
-    size = f"{note}{len(grid.query_tokens)}×{len(grid.key_tokens)}{'' if note else ' shown'}"
+    size = f"{note}{grid.size}{'' if note else ' shown'}"
     parts = [site_name(grid.matrices[0]), "rows attend to columns", size]
     text = words(" · ".join(filter(None, parts)), pen.options)
     return [*([(line, "")] for line in wrap(text, pen.options.width or 80, pen.options.cut_mark)), []]

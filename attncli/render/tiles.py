@@ -157,7 +157,7 @@ def _size_lines(grid: MatrixGrid, pen: Pen, tile: Tile) -> list[Line]:
     queries, keys = len(grid.query_tokens), len(grid.key_tokens)
     size = f"{queries}×{keys} each"
     if (tile.rows, tile.columns) != (queries, keys):
-        size = f"pooled by max: {tile.rows}×{tile.columns} cells show {queries}×{keys}"
+        size = f"pooled by max: {tile.rows}×{tile.columns} cells show {grid.size}"
     count = f"{len(grid.matrices)} {'masks' if grid.unit == 'mask' else 'heads'} shown"
     text = words(f"{count} · rows attend to columns · {size}", pen.options)
     width = pen.options.width or 80

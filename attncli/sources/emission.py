@@ -136,7 +136,7 @@ class _Check:
     """Measures one operation's blocks: finite, rows sum to 1, nothing on forbidden keys, the output is the model's.
 
     Every row is looked at for numbers that are not finite. The other checks look at every row of a short text, and
-    of a long one at `SAMPLED_ROWS` rows of each tile, in every head, chosen by a generator seeded with the tile's place.
+    of a long one at `SAMPLED_ROWS` rows of each tile, in every head, chosen with the tile's place as seed.
     """
 
     site: Site

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attncli.analysis.metrics import defined, row_positions, row_sums
+from attncli.analysis.metrics import defined, row_sums
 from attncli.record import WeightBlock
 from attncli.registry import Entry
 
@@ -31,8 +31,8 @@ def measure(block: WeightBlock) -> Float[Tensor, "batch heads rows"]:
     rows, keys = block.rows, block.keys
     before = max(0, min(rows.start, keys.stop) - keys.start)
     behind = max(before, min(rows.stop, keys.stop) - keys.start)
-    row = row_positions(block).to(block.weights)
-    key = torch.arange(keys.start, keys.stop, device=row.device).to(row)
+    row = torch.arange(rows.start, rows.stop).to(block.weights)
+    key = torch.arange(keys.start, keys.stop).to(block.weights)
     near = block.weights[..., before:behind]
     total = (near * (row[:, None] - key[before:behind]).abs()).sum(dim=-1)
     left = row_sums(block) - near.sum(

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.analysis.observers.places import Part, heads_in, places_in
+from attncli.analysis.observers.places import Part, heads_in, places_in, refuse_missing
 from attncli.analysis.selection import Selection
 from attncli.errors import TooLargeError, UsageError
 from attncli.memory import available_bytes, human_bytes
@@ -97,25 +97,12 @@ class FullWeights:
             raise TooLargeError(
                 f"{maps} maps of {len(self._rows):,}×{len(self._keys):,} weights need {human_bytes(needed)}; "
                 f"{human_bytes(free)} are free",
-                "ask for fewer layers and heads (--layer, --head, mean) or for some rows (--query)",
+                "ask for fewer layers and heads (--layer, --head, mean), some rows (--rows), or a small picture (--pool max)",
             )
 
     def raise_if_missing(self, asked: str) -> None:
-        """Refuse layers that were asked for by number and have no attention to show.
-
-        Args:
-            asked: The selection as the user wrote it, for the message.
-
-        Raises:
-            UsageError: A layer that was named, or every layer, has none.
-        """
-        missing = [layer for layer in self._wanted_layers if layer not in self._kept]
-        if not missing or (self.layers.ranges is None and self._kept):
-            return
-        have = ", ".join(map(str, sorted(self._seen))) or "none"
-        raise UsageError(
-            f"--layer {asked}: layer {missing[0]} has no {self.kind} attention", f"layers that have: {have}"
-        )
+        """Refuse layers that were asked for by number and have no attention to show; see `refuse_missing`."""
+        refuse_missing(self.kind, self.layers, self._wanted_layers, self._kept, self._seen, asked)
 
     def matrices(self) -> tuple[Matrix, ...]:
         """Give the maps, by layer and head in the order asked for."""

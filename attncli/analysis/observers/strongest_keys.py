@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import math
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -120,7 +119,7 @@ def strongest(weights: Tensor, allowed: Tensor | None, count: int) -> tuple[Tens
             head, row = again // weights.shape[1], again % weights.shape[1]
             mask = None if allowed is None else allowed.expand(weights.shape)[head, row]
             places[again], values[again] = _exact(flat[again], mask, count)
-    return places.unflatten(0, weights.shape[:2]), values.unflatten(0, weights.shape[:2])
+    return places.view(*weights.shape[:2], -1), values.view(*weights.shape[:2], -1)
 
 
 def _exact(weights: Tensor, allowed: Tensor | None, count: int) -> tuple[Tensor, Tensor]:
@@ -150,16 +149,18 @@ def _by_combs(weights: Tensor, count: int, comb: int) -> tuple[Tensor, Tensor, T
     """
     rows, width = weights.shape
     step = width // comb
-    maxima = weights[:, : step * comb].unflatten(-1, (comb, step)).amax(dim=1)
+    maxima = _combed(weights[:, : step * comb], comb).amax(dim=1)
     best, one_each = _above_rank(maxima.numpy(), count)
     candidates = torch.from_numpy(best)[:, None, :] + step * torch.arange(comb)[:, None]
     rest = torch.arange(step * comb, width).expand(rows, -1)
     places = torch.cat([candidates.flatten(1), rest], dim=-1)
-    found, sure = _above_rank(weights.gather(-1, places).numpy(), count)
+    found, one_here = _above_rank(weights.gather(-1, places).numpy(), count)
     places = places.gather(-1, torch.from_numpy(found))
     values, order = weights.gather(-1, places).sort(dim=-1, descending=True)
     sure = (
-        torch.from_numpy(one_each & sure) & (values[:, -1] > 0) & (values[:, :-1] > values[:, 1:]).all(dim=-1)
+        torch.from_numpy(one_each & one_here)
+        & (values[:, -1] > 0)
+        & (values[:, :-1] > values[:, 1:]).all(dim=-1)
     )
     return places.gather(-1, order), values, sure
 
@@ -176,6 +177,14 @@ def _above_rank(values: NDArray[np.float32], count: int) -> tuple[NDArray[np.int
         return np.flatnonzero(above).reshape(-1, count) % values.shape[1], just
     above[~just] = np.arange(values.shape[1]) < count  # any places: these rows are found in another way
     return np.flatnonzero(above).reshape(-1, count) % values.shape[1], just
+
+
+def _combed(weights: Tensor, comb: int) -> Tensor:
+    return weights.as_strided(
+        (len(weights), comb, weights.shape[1] // comb),
+        (weights.stride(0), weights.shape[1] // comb, 1),
+        weights.storage_offset(),
+    )
 
 
 def _of_rows(allowed: Tensor, weights: Tensor) -> Tensor:
