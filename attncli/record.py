@@ -126,13 +126,18 @@ class Provenance:
 class WeightBlock:
     """Some rows of some heads of one attention operation, shown to observers and then dropped.
 
+    The memory behind the tensors is used again for the next block: an observer copies what it keeps.
+
     Args:
         site: The operation.
         heads: The query heads that `weights` holds, in its order.
         rows: Absolute positions of the query rows that `weights` holds, in its order; consecutive.
         weights: After softmax, float32. Rows sum to 1, less where there is a sink, 0 where nothing is allowed.
-        allowed: Which keys each row may attend to; None where every row may attend to every key.
-        first_key: Absolute position of the first key: above 0 where a window has dropped old keys.
+        allowed: Which of the block's keys each row may attend to; None where every row may attend to all of them.
+        first_key: Absolute position of the first of the block's keys. Keys of the operation that lie before or
+            behind those of the block are ruled out for all its rows.
+        scores: What the weights are the softmax of, as far as it is known: finite, very low where not allowed.
+        sums: Each row's sum of weights, where it is known already.
     """
 
     site: Site
@@ -141,6 +146,13 @@ class WeightBlock:
     weights: Float[Tensor, "batch heads rows keys"]
     allowed: Bool[Tensor, "#batch #heads #rows keys"] | None
     first_key: int = 0
+    scores: Float[Tensor, "batch heads rows keys"] | None = None
+    sums: Float[Tensor, "batch heads rows"] | None = None
+
+    @property
+    def keys(self) -> range:
+        """Absolute positions of the keys that `weights` holds, in its order."""
+        return range(self.first_key, self.first_key + self.weights.shape[-1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +164,11 @@ class Request:
 
 
 class Observer(Protocol):
-    """Keeps its answer from the blocks it is shown. The answer must not depend on the blocks' size."""
+    """Keeps its answer from the blocks it is shown. The answer must not depend on the blocks' size.
+
+    Together the blocks of a site hold each head and row that was asked for once. All blocks of some rows have the
+    same range of rows and come one after another, each with some of the heads.
+    """
 
     def request(self, site: Site) -> Request | None:
         """Say what is wanted of a site, once before its blocks come; None for nothing.
@@ -162,7 +178,7 @@ class Observer(Protocol):
         """
 
     def update(self, block: WeightBlock) -> None:
-        """Take in a block. It may hold more heads and rows than were asked for, never fewer in all."""
+        """Take in a block. It may hold heads and rows that were not asked for."""
 
 
 @dataclass(frozen=True)

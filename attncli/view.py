@@ -72,6 +72,21 @@ class Matrix:
 
 
 @dataclass(frozen=True, slots=True)
+class Pooling:
+    """How a map that is too large to keep was made smaller: each cell stands for many pairs.
+
+    Args:
+        how: The largest weight of a cell's pairs, or their mean.
+        queries: Number of query tokens that all rows stand for together.
+        keys: Number of key tokens that all columns stand for together.
+    """
+
+    how: Literal["max", "mean"]
+    queries: int
+    keys: int
+
+
+@dataclass(frozen=True, slots=True)
 class MatrixGrid:
     """Matrices over the same tokens: the answer of ``show`` and ``mask``.
 
@@ -86,6 +101,7 @@ class MatrixGrid:
         top: Show only this many strongest keys of each row, in formats that list.
         facts: Numbers about each matrix, in the order of `matrices`, to print beside it and to write into JSON
             (for a mask: ``density``, ``keys_per_row``, ``path_length``: None where there is no path), or empty.
+        pooled: Where set, a row and a column stand for as many positions as there are up to the next one's.
     """
 
     header: Header
@@ -95,6 +111,18 @@ class MatrixGrid:
     unit: Literal["weight", "mask", "signed"] = "weight"
     top: int | None = None
     facts: tuple[Mapping[str, object], ...] = ()
+    pooled: Pooling | None = None
+
+    @property
+    def size(self) -> str:
+        """Say how many tokens the matrices are of.
+
+        >>> MatrixGrid(None, (), (), (), pooled=Pooling("max", 8000, 8000)).size
+        '8,000×8,000'
+        """
+        if self.pooled is None:
+            return f"{len(self.query_tokens)}×{len(self.key_tokens)}"
+        return f"{self.pooled.queries:,}×{self.pooled.keys:,}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePath
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attncli.labels import safe_label
-from attncli.record import Comparison, Kind, Provenance, Run, SourceInfo, Tokens
-from attncli.view import Header, Matrix, MatrixGrid
+from attncli.record import Comparison, Kind, Provenance, Run, SourceInfo, Token, Tokens
+from attncli.view import Header, Matrix, MatrixGrid, Pooling
 
 _OF_KIND: Mapping[str, str] = {
     "encoder": "encoder self-attention",
@@ -28,6 +30,9 @@ def weights_view(
     keys: Tokens,
     made: Provenance,
     top: int | None,
+    *,
+    pooled: Pooling | None = None,
+    notes: Sequence[str] = (),
 ) -> MatrixGrid:
     """Make the view of ``show``.
 
@@ -36,15 +41,44 @@ def weights_view(
         keys: Tokens of the columns that were kept.
         made: How the answer was made.
         top: List only this many strongest keys of each row.
+        pooled: How the matrices were pooled, where they were; the tokens are then `cell_tokens`.
+        notes: More facts to tell.
     """
+    if pooled is not None:
+        size = f"{len(queries)}×{len(keys)} cells show {pooled.queries:,}×{pooled.keys:,} tokens"
+        notes = (*notes, f"pooled by {pooled.how}: {size}; a label is its cell's first position")
+    about: list[str] = [] if pooled else _dead_row_notes(matrices)
+    if not pooled and not notes:  # of pooled cells, or of words, the first is no token
+        about += _first_token_notes(matrices, run, queries, keys)
     header = Header(
         command="show",
         title=f"{source_title(run.source)} · {what_is_shown(matrices, kind)}",
         provenance=made,
         source=run.source,
-        notes=(*run.notes, *_dead_row_notes(matrices), *_first_token_notes(matrices, run, queries, keys)),
+        notes=(*run.notes, *notes, *about),
     )
-    return MatrixGrid(header, tuple(matrices), queries, keys, "signed" if run.signed else "weight", top)
+    unit: Literal["weight", "signed"] = "signed" if run.signed else "weight"
+    return MatrixGrid(header, tuple(matrices), queries, keys, unit, top, pooled=pooled)
+
+
+def cell_tokens(tokens: Tokens, edges: Sequence[int]) -> Tokens:
+    """Give a token for each cell of a pooled axis, called by its first position.
+
+    Args:
+        edges: Where each cell begins, and the end.
+    """
+    return tuple(
+        Token(
+            position=tokens[start].position,
+            id=None,
+            text="".join(token.text for token in tokens[start:stop]),
+            label=str(tokens[start].position),
+            start=tokens[start].start,
+            end=tokens[stop - 1].end,
+            sequence=tokens[start].sequence,
+        )
+        for start, stop in itertools.pairwise(edges)
+    )
 
 
 def comparison_view(found: Sequence[Comparison], tokens: Tokens, made: Provenance, seed: int) -> MatrixGrid:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 import torch
 from jaxtyping import Bool, Float
@@ -68,7 +69,7 @@ class AttentionOperation:
 
     def allowed(self, heads: Sequence[int], rows: slice) -> Bool[Tensor, "#batch #heads rows key"] | None:
         """Give which keys each of some rows may attend to; None where all of them."""
-        mask = None if self.mask is None else _part(self.mask, heads, rows)
+        mask = None if self.mask is None else part_of(self.mask, heads, rows)
         if self.causal_offset is None:
             return mask
         query = torch.arange(rows.start, rows.stop, device=self.query.device).unsqueeze(-1)
@@ -87,36 +88,58 @@ class AttentionOperation:
         return attention_weights(self._scores(heads, rows), allowed, sink=self._sink(heads, rows))
 
     def output(
-        self, weights: Float[Tensor, "batch heads rows key"], heads: Sequence[int]
+        self,
+        weights: Float[Tensor, "batch heads rows part_of_key"],
+        heads: Sequence[int],
+        keys: slice = slice(None),
     ) -> Float[Tensor, "batch heads rows value_dim"] | None:
-        """Multiply weights by the value, to hold against what the model's own kernel returned."""
-        return None if self.value is None else weights @ self._kv(self.value, heads)
+        """Multiply weights by the value, to hold against what the model's own kernel returned.
+
+        Args:
+            keys: Which keys the weights are for, where they leave out some that have none.
+        """
+        if self.value is None:
+            return None
+        group_size = self.heads // self.value.shape[1]
+        if group_size == 1:
+            return weights @ self._kv(self.value, heads)[:, :, keys]
+        # The rows of all heads that read one kv head go into one product, so that no value is repeated.
+        outputs = []
+        for kv_head, places in groupby(range(len(heads)), lambda place: heads[place] // group_size):
+            group = list(places)
+            rows = weights[:, group[0] : group[-1] + 1]
+            value = precise(self.value[:, kv_head, keys])
+            outputs.append((rows.flatten(1, 2) @ value).view(*rows.shape[:3], -1))
+        return torch.cat(outputs, dim=1)
 
     def _scores(self, heads: Sequence[int], rows: slice) -> Tensor:
-        query = _precise(self.query[:, list(heads), rows])
-        bias = None if self.bias is None else _precise(_part(self.bias, heads, rows))
+        query = precise(self.query[:, list(heads), rows])
+        bias = None if self.bias is None else precise(part_of(self.bias, heads, rows))
         return attention_scores(
             query, self._kv(self.key, heads), scale=self.scale, softcap=self.softcap, bias=bias
         )
 
     def _kv(self, tensor: Tensor, heads: Sequence[int]) -> Tensor:
+        if tensor.shape[1] == self.heads and list(heads) == list(range(self.heads)):
+            return precise(tensor)
         group = self.heads // tensor.shape[1]  # keys and values may be shared by different numbers of heads
-        return _precise(tensor[:, [head // group for head in heads]])
+        return precise(tensor[:, [head // group for head in heads]])
 
     def _sink(self, heads: Sequence[int], rows: slice) -> Tensor | None:
         if self.sink is None:
             return None
-        return _precise(
-            _part(self.sink.reshape(1, -1, 1, 1) if self.sink.dim() == 1 else self.sink, heads, rows)
+        return precise(
+            part_of(self.sink.reshape(1, -1, 1, 1) if self.sink.dim() == 1 else self.sink, heads, rows)
         )
 
 
-def _part(tensor: Tensor, heads: Sequence[int], rows: slice) -> Tensor:
+def part_of(tensor: Tensor, heads: Sequence[int], rows: slice) -> Tensor:
     """Cut heads and rows out of a tensor whose axes may have size 1 to broadcast."""
     if tensor.shape[1] > 1:
         tensor = tensor[:, list(heads)]
     return tensor[:, :, rows] if tensor.shape[2] > 1 else tensor
 
 
-def _precise(tensor: Tensor) -> Tensor:
+def precise(tensor: Tensor) -> Tensor:
+    """Make short floats float32; float64 stays."""
     return tensor if tensor.dtype == torch.float64 else tensor.float()

@@ -1,6 +1,7 @@
 """attncli show: Show which tokens attend to which, in any model's heads.
 
 Rows are queries, columns are keys. Without --model a small from-scratch model with random weights attends.
+A text too long to draw each pair is pooled into a picture of at most 512×512 cells; --rows looks into it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ EXAMPLES = (
     'attncli show "The animal was too tired." -m ./all-minilm-l6-v2 --layer 4 --head 7 --format table --top 3',
     'attncli show "The animal was" -m ./smollm2-135m --layer 20 --generate 8',
     'attncli show "CCO" -m ./annalog-marian --pair "CCO" --kind cross --json',
+    "attncli show --file book.txt -m ./smollm2-135m --truncate --head mean -o book.png",
     'echo "The animal was too tired." | attncli show --causal --heads 4',
 )
 
@@ -46,6 +48,18 @@ class Choice:
     key: Annotated[
         str | None, typer.Option(metavar="TOKENS", help="Columns to show, by position or text.")
     ] = None
+    rows: Annotated[
+        str | None, typer.Option(metavar="A-B", help="Rows to show by position, all columns: 100-120.")
+    ] = None
+    pool: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOW", help="Pool a long text's map by max or mean; max by default where needed."
+        ),
+    ] = None
+    words: Annotated[
+        bool, typer.Option("--words", help="Merge word pieces: sum over keys, mean over query rows.")
+    ] = False
     top: Annotated[
         int | None, typer.Option(metavar="K", min=1, help="List only the K strongest keys of each row.")
     ] = None
@@ -83,36 +97,16 @@ def show(
 ) -> None:
     """Run a text through a model and show its attention weights."""
     from attncli.analysis.selection import parse_selection
-    from attncli.commands._running import (
-        check_writing,
-        choose_kind,
-        open_source,
-        plan_output,
-        provenance,
-        tell_checks,
-    )
+    from attncli.commands._running import check_writing, choose_kind, open_source, plan_output, tell_checks
+    from attncli.commands._showing import Showing
     from attncli.delivery import deliver
-    from attncli.sources.picking import pick
 
     default = "table" if choice.top is not None else "heatmap"
     plan = plan_output(output, "MatrixGrid", default=default)
     layers, heads = parse_selection(choice.layer, "layer"), parse_selection(choice.head, "head")
     check_writing(writing, model, choice.pair)
     source = open_source(text.read("show"), choice.pair, model, scratch, output, writing)
-    kind = choose_kind(source.kinds, choice.kind)
-    queries, keys = source.axes(kind)
-    rows = None if choice.query is None else pick(queries, choice.query)
-    columns = None if choice.key is None else pick(keys, choice.key)
-
-    from attncli.analysis.observers import FullWeights
-    from attncli.analysis.views import weights_view
-
-    kept = FullWeights(kind, layers, heads, source.depth(kind), len(queries), len(keys), rows, columns)
-    run = source.run([kept])
+    showing = Showing(source, choose_kind(source.kinds, choice.kind), layers, heads, choice)
+    view, run = showing.view({name for _, name in plan.files} | ({plan.stdout} if plan.stdout else set()))
     tell_checks(run, output)
-    kept.raise_if_missing(choice.layer)
-    shown_queries = queries if rows is None else tuple(queries[i] for i in rows)
-    shown_keys = keys if columns is None else tuple(keys[i] for i in columns)
-    deliver(
-        weights_view(kept.matrices(), run, kind, shown_queries, shown_keys, provenance(run), choice.top), plan
-    )
+    deliver(view, plan)

@@ -50,6 +50,7 @@ def document(view: View, *, weights: bool = True) -> dict[str, Any]:
         "source": asdict(view.header.source) if view.header.source else None,
         "query_tokens": [_token(token) for token in view.query_tokens],
         "key_tokens": [_token(token) for token in view.key_tokens],
+        **({"pooled": asdict(view.pooled)} if view.pooled else {}),
         "attention": [_attention(view, index, weights) for index in range(len(view.matrices))],
         **_tail(view.header),
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -184,6 +185,8 @@ def token_axis(labels: Sequence[str], positions: Sequence[int], cell: float, sma
     size = min(SMALL + 1, cell / POINT * 0.82)
     if size >= smallest and len(labels) <= _MOST_LABELS:
         return Axis(tuple(range(len(labels))), tuple(picture_label(_short(label)) for label in labels), size)
+    if len(labels) > 1 and positions[-1] - positions[0] >= len(labels):
+        return _pooled_axis(positions, cell, smallest)
     step = round_step(smallest * 1.5 * POINT / cell, len(labels))
     places = tuple(range(0, len(labels), step))
     return Axis(
@@ -191,6 +194,16 @@ def token_axis(labels: Sequence[str], positions: Sequence[int], cell: float, sma
         tuple(picture_label(_placed(positions[place], _short(labels[place]))) for place in places),
         smallest + 0.5,
     )
+
+
+def _pooled_axis(positions: Sequence[int], cell: float, smallest: float) -> Axis:
+    """Label an axis whose cells stand for several positions each: at round positions, in the cells that hold them."""
+    each = (positions[-1] - positions[0]) / (len(positions) - 1)
+    length = positions[-1] + round(each)
+    step = round_step(smallest * 1.5 * POINT / cell * each, length)
+    marks = range(-(-positions[0] // step) * step, length, step)
+    places = tuple(bisect_right(positions, mark) - 1 for mark in marks)
+    return Axis(places, tuple(f"{mark:,}" for mark in marks), smallest + 0.5)
 
 
 def _placed(position: int, label: str) -> str:

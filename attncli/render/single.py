@@ -93,7 +93,7 @@ def _dense(grid: MatrixGrid, pen: Pen, field: Field, width: int) -> Drawing:
 
 def _size_lines(grid: MatrixGrid, pen: Pen, note: str) -> list[Line]:
     """Say which head it is, how to read it and how much of it is shown."""
-    size = f"{note}{len(grid.query_tokens)}×{len(grid.key_tokens)}{'' if note else ' shown'}"
+    size = f"{note}{grid.size}{'' if note else ' shown'}"
     parts = [*site_names(grid.matrices), "rows attend to columns", size]
     text = words(" · ".join(filter(None, parts)), pen.options)
     return [*([(line, "")] for line in wrap(text, pen.options.width or 80, pen.options.cut_mark)), []]

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from random import Random
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from attncli.attention.operation import AttentionOperation
+from attncli.attention.row_tiles import TILE_ELEMENTS, RowTiles, Tile
 from attncli.errors import CaptureError
 from attncli.record import Kind, Observer, Request, Site, SiteReport, WeightBlock
 
 BLOCK_BYTES = 32 * 2**20
 """A block of weights is at most this large, unless a single row of one batch is larger."""
+
+DENSE_KEYS = 512
+"""Up to so many keys all weights of a few heads are a small matter, and fewer, larger steps are faster."""
+
+SAMPLED_ROWS = 4
+"""Of each tile of a long text, so many rows are held against the mask and the model's own output."""
 
 ROW_SUM_TOLERANCE = {torch.float16: 5e-3, torch.bfloat16: 3e-2}
 """How far a row's sum may be from 1 by the type that the weights came in; 1e-4 for float32 and what we recompute."""
@@ -32,6 +40,7 @@ class Emitter:
         block_bytes: How large a block may be; the observers' answers must not depend on it.
         axes: Number of query and key tokens by kind: the operations' axes must be these. 0 where it is not known.
         stack: Only operations of this stack are shown; the others are noted.
+        dense_keys: Up to so many keys the plain form is the fastest; above, weights are made in tiles.
     """
 
     observers: Sequence[Observer]
@@ -39,6 +48,7 @@ class Emitter:
     block_bytes: int = BLOCK_BYTES
     axes: Mapping[Kind, tuple[int, int]] | None = None
     stack: str = ""
+    dense_keys: int = DENSE_KEYS
     sites: list[Site] = field(default_factory=list)
     reports: list[SiteReport] = field(default_factory=list)
 
@@ -69,12 +79,11 @@ class Emitter:
         self._check_axes(site, queries, keys)
         heads = _union_of_heads([request for _, request in wanted], site.heads)
         check = _Check(site, operation, output, capture)
-        for rows in self._row_blocks(operation, heads, [request for _, request in wanted]):
-            block = _block(site, operation, heads, rows)
+        for block, rows in self._blocks(site, operation, heads, [request for _, request in wanted]):
             check.add(block, rows)
             for observer, _ in wanted:
                 observer.update(block)
-        check.expect(_union_of_rows([request for _, request in wanted], operation))
+        check.expect(_union_of_rows([request for _, request in wanted], operation), len(heads))
         self._close(check)
 
     def emit_weights(
@@ -121,14 +130,21 @@ class Emitter:
                 f"{tokens[1]:,} tokens of the input: this model shortens, lengthens or joins its axes inside"
             )
 
-    def _row_blocks(
-        self, operation: AttentionOperation, heads: Sequence[int], requests: Sequence[Request]
-    ) -> Iterator[slice]:
+    def _blocks(
+        self, site: Site, operation: AttentionOperation, heads: tuple[int, ...], requests: Sequence[Request]
+    ) -> Iterator[tuple[WeightBlock, slice]]:
+        """Give the blocks with their rows counted from the operation's first."""
         start, stop = _union_of_rows(requests, operation)
+        if operation.keys > self.dense_keys and (operation.sink is None or operation.sink.dim() == 1):
+            elements = min(TILE_ELEMENTS, self.block_bytes // 4)
+            for tile in RowTiles(operation, heads, start, stop, elements):
+                yield _block_of_tile(site, operation, tile), tile.rows
+            return
         row_bytes = operation.query.shape[0] * len(heads) * operation.keys * 4
         step = max(1, self.block_bytes // max(row_bytes, 1))
         for first in range(start, stop, step):
-            yield slice(first, min(first + step, stop))
+            rows = slice(first, min(first + step, stop))
+            yield _block(site, operation, heads, rows), rows
 
     def _close(self, check: _Check) -> None:
         report = check.report()
@@ -139,7 +155,11 @@ class Emitter:
 
 @dataclass
 class _Check:
-    """Measures one operation's blocks: finite, rows sum to 1, nothing on forbidden keys, the output is the model's."""
+    """Measures one operation's blocks: finite, rows sum to 1, nothing on forbidden keys, the output is the model's.
+
+    Every row is looked at for numbers that are not finite. The other checks look at every row of a short text, and
+    of a long one at `SAMPLED_ROWS` rows of each tile, in every head, chosen with the tile's place as seed.
+    """
 
     site: Site
     operation: AttentionOperation | None
@@ -149,56 +169,70 @@ class _Check:
     row_sum_error: float = 0.0
     forbidden: float = 0.0
     output_error: float | None = None
-    dead_rows: int = 0
+    largest: float | None = None
     not_finite: int | None = None
     dtype: torch.dtype = torch.float32
     rows_seen: int = 0
     rows_wanted: int | None = None
     worst_head: dict[str, int] = field(default_factory=dict)
+    dead: dict[int, Tensor] = field(default_factory=dict)
 
-    def expect(self, rows: tuple[int, int]) -> None:
-        """Say which rows the blocks should have held, each once."""
-        self.rows_wanted = max(rows[1] - rows[0], 0)
+    def expect(self, rows: tuple[int, int], heads: int) -> None:
+        """Say which rows the blocks should have held, each once in each head."""
+        self.rows_wanted = max(rows[1] - rows[0], 0) * heads
 
     def add(self, block: WeightBlock, rows: slice) -> None:
-        weights = block.weights
-        self.rows_seen += len(block.rows)
-        sums = weights.sum(dim=-1)  # (batch, heads, rows)
+        self.rows_seen += len(block.rows) * len(block.heads)
+        sums = block.weights.sum(dim=-1) if block.sums is None else block.sums
         if not bool(torch.isfinite(sums).all()):
             bad = (~torch.isfinite(sums)).any(dim=-1).any(dim=0)
             self.not_finite = block.heads[int(bad.int().argmax())]
             return
-        live = _live_rows(block)
-        self._add_sums(block, sums, live)
+        live = _live_rows(block, sums)
+        places = _sample(block, rows)
+        weights = block.weights if places is None else block.weights[:, :, places]
+        self._add_sums(block, sums if places is None else weights.sum(dim=-1), live, places)
         if block.allowed is not None:
-            on_forbidden = weights.masked_fill(block.allowed, 0.0).amax(dim=(0, 2, 3))
+            allowed = block.allowed
+            if places is not None and allowed.shape[2] > 1:
+                allowed = allowed[:, :, places]
+            on_forbidden = weights.masked_fill(allowed, 0.0).amax(dim=(0, 2, 3))
             self.forbidden = self._worst("forbidden", self.forbidden, on_forbidden, block)
-        self._add_output(block, rows, live)
+        self._add_output(block, weights, rows, live, places)
 
-    def _add_sums(self, block: WeightBlock, sums: Tensor, live: Tensor | None) -> None:
+    def _add_sums(
+        self, block: WeightBlock, sums: Tensor, live: Tensor | None, places: list[int] | None
+    ) -> None:
         if not self.sum_to_one:
             return
         has_sink = self.operation is not None and self.operation.sink is not None
         error = (sums - 1.0).clamp(min=0.0) if has_sink else (sums - 1.0).abs()
         if live is not None:
-            error = error.masked_fill(~live, 0.0)
-            dead = (~live).any(dim=1) if live.shape[1] == 1 else (~live).all(dim=1)
-            self.dead_rows += int(dead.sum())
+            error = error.masked_fill(~(live if places is None else live[:, :, places]), 0.0)
+            # A row is dead where no head of any of the blocks that hold it may attend.
+            dead = (~live).all(dim=1)
+            self.dead[block.rows.start] = dead & self.dead.get(block.rows.start, dead)
         self.row_sum_error = self._worst("row_sum", self.row_sum_error, error.amax(dim=(0, 2)), block)
 
-    def _add_output(self, block: WeightBlock, rows: slice, live: Tensor | None) -> None:
+    def _add_output(
+        self, block: WeightBlock, weights: Tensor, rows: slice, live: Tensor | None, places: list[int] | None
+    ) -> None:
         if self.operation is None or self.output is None:
             return
-        ours = self.operation.output(block.weights, block.heads)
+        first = block.first_key - self.operation.first_key
+        ours = self.operation.output(weights, block.heads, slice(first, first + weights.shape[-1]))
         if ours is None:
             return
-        theirs = self.output[:, list(block.heads), rows].to(ours.dtype)
-        error = (ours - theirs).abs().amax(dim=-1)
+        theirs = self.output[:, list(block.heads), rows]
+        if places is not None:
+            theirs, live = theirs[:, :, places], None if live is None else live[:, :, places]
+        error = (ours - theirs.to(ours.dtype)).abs().amax(dim=-1)
         if live is not None:
             # For a row without keys models return zeros, an average or NaN: there is nothing to agree on.
             error = torch.where(live, error, 0.0)
-        scale = float(self.output.abs().amax().clamp(min=1e-6))
-        worst = error.amax(dim=(0, 2)) / scale
+        if self.largest is None:
+            self.largest = float(self.output.abs().amax().clamp(min=1e-6))
+        worst = error.amax(dim=(0, 2)) / self.largest
         self.output_error = self._worst("output", self.output_error or 0.0, worst, block)
 
     def _worst(self, name: str, so_far: float, by_head: Tensor, block: WeightBlock) -> float:
@@ -209,8 +243,9 @@ class _Check:
         return so_far
 
     def report(self) -> SiteReport:
+        dead = sum(int(rows.sum()) for rows in self.dead.values())
         return SiteReport(
-            self.site, self.row_sum_error, self.forbidden, self.output_error, self.dead_rows, self.capture
+            self.site, self.row_sum_error, self.forbidden, self.output_error, dead, self.capture
         )
 
     def raise_if_wrong(self, report: SiteReport) -> None:
@@ -256,10 +291,31 @@ def _block(site: Site, operation: AttentionOperation, heads: tuple[int, ...], ro
     )
 
 
-def _live_rows(block: WeightBlock) -> Tensor | None:
-    """Give which rows have any allowed key, broadcast to ``(batch, heads, rows)``; None where all have."""
-    if block.allowed is None:
+def _sample(block: WeightBlock, rows: slice) -> list[int] | None:
+    """Choose rows of a tile of a long text; None where all are looked at."""
+    if block.scores is None or len(block.rows) <= SAMPLED_ROWS:
         return None
+    return sorted(Random(rows.start).sample(range(len(block.rows)), SAMPLED_ROWS))
+
+
+def _block_of_tile(site: Site, operation: AttentionOperation, tile: Tile) -> WeightBlock:
+    first = operation.first_query
+    return WeightBlock(
+        site=site,
+        heads=tile.heads,
+        rows=range(first + tile.rows.start, first + tile.rows.stop),
+        weights=tile.weights,
+        allowed=tile.allowed,
+        first_key=operation.first_key + tile.keys.start,
+        scores=tile.scores,
+        sums=tile.sums,
+    )
+
+
+def _live_rows(block: WeightBlock, sums: Tensor) -> Tensor | None:
+    """Give which rows have any allowed key, broadcast to ``(batch, heads, rows)``; None where all have."""
+    if block.allowed is None or (block.scores is not None and bool((sums > 0).all())):
+        return None  # a tile's rows without keys have no weight
     live = block.allowed.any(dim=-1)
     if bool(live.all()):
         return None

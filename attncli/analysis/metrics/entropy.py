@@ -1,0 +1,66 @@
+"""Entropy: how widely a row spreads its weight."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from attncli.analysis.metrics import defined, row_sums
+from attncli.record import WeightBlock
+from attncli.registry import Entry
+
+ENTRY = Entry(
+    name="entropy",
+    summary="how widely a row spreads its weight: 0 for one key, log2(n) for n keys evenly",
+    reference="Shannon 1948, §6; of attention: Clark et al. 2019, What Does BERT Look At?, §3.2, arXiv 1906.04341",
+    attributes={"kinds": ("encoder", "decoder", "cross"), "unit": "bits"},
+)
+
+_WEAK = 1e-30
+"""Below it a float32 loses digits."""
+
+_IN_CACHE = 2**17
+"""So many products at a time are summed before they leave the cache."""
+
+
+def measure(block: WeightBlock) -> Float[Tensor, "batch heads rows"]:
+    """Give −Σ p·log₂ p over the keys, in bits. With a sink, p is the share of what the keys get together.
+
+    Where the scores s are known no logarithm of each weight is needed, since log w = s − log Σ exp s.
+
+    >>> half = WeightBlock(None, (0,), range(1), torch.tensor([[[[0.5, 0.5, 0.0]]]]), None)
+    >>> measure(half)
+    tensor([[[1.]]])
+    """
+    sums = row_sums(block)
+    if block.scores is not None:
+        nats = _from_scores(block.weights, block.scores, sums)
+        if not bool((nats.isnan() & (sums > 0)).any()):
+            return defined(nats / math.log(2), block)
+    plain = -torch.xlogy(block.weights, block.weights).sum(dim=-1) / sums + sums.log()
+    return defined((plain / math.log(2)).clamp(min=0.0), block)
+
+
+def _from_scores(weights: Tensor, scores: Tensor, sums: Tensor) -> Tensor:
+    """Give log Z + log S − Σ w·s / S, with log Z = s − log w at any key and S the row's sum."""
+    mean_score = torch.empty_like(sums)
+    step = max(1, _IN_CACHE // (weights.shape[0] * weights.shape[1] * weights.shape[-1]))
+    for first in range(0, weights.shape[2], step):
+        rows = slice(first, first + step)
+        mean_score[:, :, rows] = (weights[:, :, rows] * scores[:, :, rows]).sum(dim=-1)
+    return (_log_total(weights, scores) + sums.log() - mean_score / sums).clamp(min=0.0)
+
+
+def _log_total(weights: Tensor, scores: Tensor) -> Tensor:
+    """Give log Z from the stronger of a row's first and last key; where both are weak, from its strongest."""
+    weight, which = weights[..., :: max(1, weights.shape[-1] - 1)].max(dim=-1, keepdim=True)
+    score = scores[..., :: max(1, weights.shape[-1] - 1)].gather(-1, which)
+    if bool((weight < _WEAK).any()):
+        strong = weights.amax(dim=-1, keepdim=True)
+        weak = weight < _WEAK
+        weight = torch.where(weak, strong, weight)
+        score = torch.where(weak, scores.amax(dim=-1, keepdim=True), score)
+    return (score - weight.log()).squeeze(-1)

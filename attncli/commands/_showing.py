@@ -1,0 +1,141 @@
+"""What ``show`` makes of its options: all weights, words instead of pieces, or a pooled picture of a long text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol, cast
+
+from attncli.analysis.selection import Selection
+from attncli.commands._running import Opened, provenance
+from attncli.errors import UsageError, did_you_mean
+from attncli.record import Kind, Run, Tokens
+from attncli.sources.picking import pick
+from attncli.view import MatrixGrid, Pooling
+
+PICTURES = frozenset({"heatmap", "png", "svg", "pdf"})
+"""Formats that pool what they cannot draw: there a pooled answer shows as much, in less memory."""
+
+How = Literal["max", "mean"]
+
+_POSITIONS = re.compile(r"[-\d,\s]+")
+
+
+class Wanted(Protocol):
+    """Which part of the attention, and how; the options of ``show``."""
+
+    @property
+    def layer(self) -> str: ...
+    @property
+    def query(self) -> str | None: ...
+    @property
+    def rows(self) -> str | None: ...
+    @property
+    def key(self) -> str | None: ...
+    @property
+    def pool(self) -> str | None: ...
+    @property
+    def words(self) -> bool: ...
+    @property
+    def top(self) -> int | None: ...
+
+
+@dataclass(frozen=True)
+class Showing:
+    """A source and what is to be seen of it."""
+
+    source: Opened
+    kind: Kind
+    layers: Selection
+    heads: Selection
+    wanted: Wanted
+
+    def view(self, formats: Collection[str]) -> tuple[MatrixGrid, Run]:
+        """Run the source and make the view.
+
+        Args:
+            formats: Names of the formats that the view is for.
+
+        Raises:
+            AttnCliError: The options contradict each other, or name what is not there.
+        """
+        queries, keys = self.source.axes(self.kind)
+        rows, columns = self._rows(queries), None if self.wanted.key is None else pick(keys, self.wanted.key)
+        how = self._pooling(formats, queries, keys, picked=rows is not None or columns is not None)
+        if how is not None:
+            return self._pooled(how, queries, keys)
+        return self._weights(queries, keys, rows, columns)
+
+    def _rows(self, queries: Tokens) -> Sequence[int] | None:
+        query, rows = self.wanted.query, self.wanted.rows
+        if query is not None and rows is not None:
+            raise UsageError("--query and --rows both say which rows", "give one of them")
+        if rows is not None and not _POSITIONS.fullmatch(rows):
+            raise UsageError(f"--rows {rows}: not positions", "write 100-120, or name tokens with --query")
+        asked = rows if query is None else query
+        return None if asked is None else pick(queries, asked)
+
+    def _pooling(
+        self, formats: Collection[str], queries: Tokens, keys: Tokens, *, picked: bool
+    ) -> How | None:
+        """Choose how to pool: as asked, or by itself where pictures alone are wanted and the text is long."""
+        from attncli.analysis.observers.pooled_picture import SIDE
+
+        asked = self.wanted.pool
+        if asked is None:
+            by_itself = not picked and not self.wanted.words and PICTURES.issuperset(formats)
+            if not by_itself or max(len(queries), len(keys)) <= SIDE:
+                return None
+            return "mean" if self.layers.mean else "max"
+        if asked not in ("max", "mean"):
+            raise UsageError(f"--pool {asked}: no such way", did_you_mean(asked, ("max", "mean")))
+        if picked or self.wanted.words or self.wanted.top is not None:
+            raise UsageError(
+                "--pool shows a whole map", "leave out --rows, --query, --key, --words and --top"
+            )
+        return cast(How, asked)
+
+    def _weights(
+        self, queries: Tokens, keys: Tokens, rows: Sequence[int] | None, columns: Sequence[int] | None
+    ) -> tuple[MatrixGrid, Run]:
+        from attncli.analysis import words
+        from attncli.analysis.observers import FullWeights
+        from attncli.analysis.views import weights_view
+
+        merging = self.wanted.words
+        if merging and (rows is not None or columns is not None):
+            raise UsageError("--words shows whole words", "leave out --rows, --query and --key")
+        sizes = self.source.depth(self.kind), len(queries), len(keys)
+        kept = FullWeights(self.kind, self.layers, self.heads, *sizes, rows, columns)
+        run = self.source.run([kept])
+        kept.raise_if_missing(self.wanted.layer)
+        matrices = kept.matrices()
+        if merging:
+            starts = words.word_starts(queries), words.word_starts(keys)
+            matrices = tuple(words.merge(matrix, *starts) for matrix in matrices)
+            queries, keys = words.word_tokens(queries, starts[0]), words.word_tokens(keys, starts[1])
+        shown = queries if rows is None else tuple(queries[i] for i in rows)
+        across = keys if columns is None else tuple(keys[i] for i in columns)
+        made, notes = provenance(run), [words.RULE] if merging else []
+        return weights_view(matrices, run, self.kind, shown, across, made, self.wanted.top, notes=notes), run
+
+    def _pooled(self, how: How, queries: Tokens, keys: Tokens) -> tuple[MatrixGrid, Run]:
+        from attncli.analysis.observers.pooled_picture import SIDE, PooledPicture
+        from attncli.analysis.views import cell_tokens, weights_view
+
+        sizes = self.source.depth(self.kind), len(queries), len(keys)
+        side = SIDE if _is_one(self.layers) and _is_one(self.heads) else SIDE // 2  # several share a page
+        kept = PooledPicture(self.kind, self.layers, self.heads, *sizes, how, side)
+        run = self.source.run([kept])
+        kept.raise_if_missing(self.wanted.layer)
+        shown, across = cell_tokens(queries, kept.query_cuts), cell_tokens(keys, kept.key_cuts)
+        pooled = Pooling(how, len(queries), len(keys))
+        made = provenance(run)
+        return weights_view(kept.matrices(), run, self.kind, shown, across, made, None, pooled=pooled), run
+
+
+def _is_one(selection: Selection) -> bool:
+    """Tell whether a selection is one map for certain."""
+    ranges = selection.ranges
+    return selection.mean or (ranges is not None and len(ranges) == 1 and ranges[0][0] == ranges[0][1])

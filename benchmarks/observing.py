@@ -1,0 +1,223 @@
+"""What observing costs: a model that is watched against the same model alone, as a Markdown table.
+
+    python benchmarks/observing.py [--lengths 2048,4096,8192] [--rounds 3] [--folder all-minilm-l6-v2]
+
+The model has the shape of a small Llama with random weights: 8 heads, 4 of them for keys and values, head_dim 64,
+MLP 1,408, float32. Watched and alone take turns in one process; the ratio is that of the least times, CPU time on one
+thread and wall time on several. Peak memory is taken in a process of its own for each, above that of the loaded model.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from attncli.analysis.observers import FullWeights, RowNumbers, StrongestKeys, WeightReceived
+from attncli.analysis.selection import Selection, parse_selection
+from attncli.record import Kind, Observer
+from attncli.sources.loading import Loaded, LoadOptions, load
+from attncli.sources.pretrained import PretrainedSource, from_inputs, prepare
+
+METRICS = ("entropy", "maximum", "distance", "self", "previous", "first")
+STATISTICS_BARS = {2048: 1.35, 4096: 1.45, 8192: 1.6}
+TOP_BARS = {2048: 1.5, 4096: 1.6, 8192: 1.75}
+LAYERS = {2048: 3, 4096: 3, 8192: 2}
+ALL = Selection("layer"), Selection("head")
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One line of the table."""
+
+    work: str
+    value: float
+    bar: float
+    unit: str = ""
+
+    def line(self) -> str:
+        """Write the line in Markdown."""
+        verdict = "pass" if self.value <= self.bar else "**miss**"
+        return f"| {self.work} | {self.value:.2f}{self.unit} | ≤ {self.bar:g}{self.unit} | {verdict} |"
+
+
+def llama(length: int) -> PretrainedSource:
+    """Make the random model, and an input of a length."""
+    from transformers import LlamaConfig, LlamaModel
+
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=1000,
+        hidden_size=512,
+        intermediate_size=1408,
+        num_hidden_layers=LAYERS.get(length, 2),
+        num_attention_heads=8,
+        num_key_value_heads=4,
+        max_position_embeddings=length,
+    )
+    loaded = Loaded("llama", LlamaModel(config).eval(), None, LoadOptions(), None)
+    inputs = {"input_ids": torch.randint(1000, (1, length))}
+    return PretrainedSource(loaded, from_inputs(loaded, inputs, {"decoder": (length, length)}))
+
+
+def statistics(source: PretrainedSource) -> list[Observer]:
+    """Ask for all numbers of every row, and the weight that each key receives."""
+    kind, depth, length = _sizes(source)
+    return [
+        RowNumbers(kind, METRICS, *ALL, depth, length),
+        WeightReceived(kind, *ALL, depth, length),
+    ]
+
+
+def with_top(source: PretrainedSource) -> list[Observer]:
+    """Ask for the eight strongest keys of every row besides."""
+    kind, depth, length = _sizes(source)
+    return [*statistics(source), StrongestKeys(kind, 8, *ALL, depth, length)]
+
+
+def one_head(source: PretrainedSource) -> list[Observer]:
+    """Ask for the statistics of one head of one layer."""
+    kind, depth, length = _sizes(source)
+    chosen = parse_selection("1", "layer"), parse_selection("3", "head")
+    return [
+        RowNumbers(kind, METRICS, *chosen, depth, length),
+        WeightReceived(kind, *chosen, depth, length),
+    ]
+
+
+def all_weights(source: PretrainedSource) -> list[Observer]:
+    """Ask for all weights."""
+    kind, depth, length = _sizes(source)
+    return [FullWeights(kind, *ALL, depth, length, length)]
+
+
+def _sizes(source: PretrainedSource) -> tuple[Kind, int, int]:
+    kind = source.kinds[0]
+    return kind, source.depth(kind), len(source.axes(kind)[0])
+
+
+Ask = Callable[[PretrainedSource], list[Observer]]
+
+
+def ratios(
+    source: PretrainedSource, asks: Sequence[Ask], rounds: int, clock: Callable[[], float]
+) -> list[float]:
+    """Run the model alone and with each set of observers in turns; give each one's least time over the model's."""
+    ways: list[Callable[[], Any]] = [lambda: alone(source)]
+    ways += [lambda ask=ask: source.run(ask(source)) for ask in asks]
+    best = [float("inf")] * len(ways)
+    for way in ways:
+        way()
+    for _ in range(rounds):
+        for number, way in enumerate(ways):
+            start = clock()
+            way()
+            best[number] = min(best[number], clock() - start)
+    return [time_taken / best[0] for time_taken in best[1:]]
+
+
+@torch.inference_mode()
+def alone(source: PretrainedSource) -> torch.Tensor:
+    """Run the model as it is, without anybody watching."""
+    output: torch.Tensor = source.loaded.model(**source.prepared.inputs).last_hidden_state
+    return output
+
+
+def same_output(source: PretrainedSource) -> bool:
+    """Say whether the model's output is bit for bit the same while it is watched."""
+    seen: list[torch.Tensor] = []
+    hook = source.loaded.model.register_forward_hook(lambda *call: seen.append(call[2].last_hidden_state))
+    source.run(with_top(source))
+    hook.remove()
+    return torch.equal(seen[0], alone(source))
+
+
+def peak_memory(length: int, watched: bool) -> float:
+    """Give the peak memory of one pass over that of the loaded model, in MB, from a process of its own."""
+    options = ["--peak", str(length), *(["--watched"] if watched else [])]
+    done = subprocess.run([sys.executable, __file__, *options], capture_output=True, text=True, check=True)
+    return float(json.loads(done.stdout))
+
+
+def _own_peak(length: int, watched: bool) -> float:
+    source = llama(length)
+    small = PretrainedSource(
+        source.loaded,
+        from_inputs(
+            source.loaded, {"input_ids": torch.ones(1, 600, dtype=torch.long)}, {"decoder": (600, 600)}
+        ),
+    )
+    small.run(with_top(small))  # so that what a first call loads is not counted
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    kept = with_top(source) if watched else []
+    source.run(kept) if watched else alone(source)
+    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 / 1e6
+
+
+def table(lengths: Sequence[int], rounds: int, folder: Path | None) -> list[Measured]:
+    """Measure every line that can be measured here."""
+    lines = []
+    torch.set_num_threads(1)
+    for length in lengths:
+        source = llama(length)
+        found = ratios(source, [statistics, with_top, one_head], rounds, time.process_time)
+        lines += [
+            Measured(f"statistics of every head ÷ forward, n = {length}", found[0], STATISTICS_BARS[length]),
+            Measured(f"the same with top-8 keys of every row, n = {length}", found[1], TOP_BARS[length]),
+            Measured(f"one head of one layer ÷ forward, n = {length}", found[2], 1.1),
+        ]
+    if folder is not None:
+        lines.append(_minilm(folder, rounds))
+    if 4096 in lengths:
+        torch.set_num_threads(2)
+        (found_two,) = ratios(llama(4096), [with_top], rounds, time.perf_counter)
+        lines.append(Measured("two threads, top-8, n = 4096 (wall time)", found_two, 1.7))
+        torch.set_num_threads(1)
+    longest = max(lengths)
+    extra = peak_memory(longest, True) - peak_memory(longest, False)
+    lines.append(Measured(f"extra peak memory, results included, n = {longest}", extra, 60, " MB"))
+    lines.append(
+        Measured("output differs from the unobserved (torch.equal)", float(not same_output(llama(2048))), 0)
+    )
+    return lines
+
+
+def _minilm(folder: Path, rounds: int) -> Measured:
+    loaded = load(str(folder))
+    text = "The animal did not cross the street because it was too tired"
+    source = PretrainedSource(loaded, prepare(loaded, text))
+    length = len(source.axes("encoder")[0])
+    (found,) = ratios(source, [all_weights], 40 * rounds, time.process_time)
+    return Measured(f"all weights of {folder.name}, {length} tokens ÷ forward", found, 1.1)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--lengths", default="2048,4096,8192")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--folder", type=Path, help="a MiniLM model's folder, for the line about short texts")
+    parser.add_argument("--peak", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--watched", action="store_true", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.peak:
+        print(json.dumps(_own_peak(given.peak, given.watched)))
+        return
+    print("| work | measured | bar | |\n|---|--:|--:|---|")
+    for line in table([int(length) for length in given.lengths.split(",")], given.rounds, given.folder):
+        print(line.line(), flush=True)
+
+
+if __name__ == "__main__":
+    main()
