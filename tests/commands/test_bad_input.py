@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import tiny
+
 from conftest import Cli, Result
 
 BAD: list[tuple[tuple[str, ...], int, str]] = [

@@ -1,9 +1,9 @@
 import jsonschema
 import numpy as np
 import pytest
-from conftest import Cli
 
 from attncli import registry
+from conftest import Cli
 
 
 @pytest.mark.parametrize("name", registry.entries("masks"))

@@ -5,6 +5,7 @@ import json
 import jsonschema
 import numpy as np
 import pytest
+
 from conftest import Cli
 
 TEXT = "the animal was too tired ."

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from conftest import Cli
 
 from attncli import registry
+from conftest import Cli
 
 TEXT = "the animal did not cross the street because it was too tired"
 VARIANTS = registry.entries("variants")
