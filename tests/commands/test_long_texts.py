@@ -2,7 +2,6 @@ import json
 
 import jsonschema
 import numpy as np
-
 from commandline import Cli
 
 LONG = " ".join(["the animal was too tired ."] * 100)  # 600 words
