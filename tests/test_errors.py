@@ -4,6 +4,7 @@ from attncli.errors import (
     AttnCliError,
     CaptureError,
     CheckFailed,
+    ClosedPipe,
     ModelError,
     ReadError,
     TooLargeError,
@@ -20,6 +21,7 @@ EXIT_CODES = {
     CheckFailed: 3,
     ModelError: 4,
     TooLargeError: 5,
+    ClosedPipe: 141,
 }
 
 
