@@ -90,7 +90,7 @@ def paint_matrix(axes: Axes, matrix: Matrix, unit: str, options: Options, *, hat
     from matplotlib.colors import ListedColormap
 
     bare(axes)
-    values, forbidden = _pooled(matrix, unit)
+    values, forbidden = _pooled(matrix, unit, _dots(axes, options))
     axes.set_facecolor(FORBIDDEN)
     if hatched and forbidden.any():
         hatch(axes)
@@ -107,14 +107,25 @@ def paint_matrix(axes: Axes, matrix: Matrix, unit: str, options: Options, *, hat
         axes.scatter(x, y, marker="x", s=9, linewidths=0.7, color="#c0392b")
 
 
-def _pooled(matrix: Matrix, unit: str) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+def _dots(axes: Axes, options: Options) -> tuple[int, int]:
+    """Give how many dots axes have down and across: a cell that gets none would be left out of the picture."""
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    inches, box = figure.get_size_inches(), axes.get_position()
+    across, down = box.width * inches[0] * options.dpi, box.height * inches[1] * options.dpi
+    return min(_MOST_PIXELS, max(1, int(down))), min(_MOST_PIXELS, max(1, int(across)))
+
+
+def _pooled(
+    matrix: Matrix, unit: str, dots: tuple[int, int]
+) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
     """Shrink what has more cells than a picture has dots; a cell is forbidden where all it covers is."""
     import numpy as np
 
     from attncli.render.pooling import cell_values
 
     values = cell_values(matrix, unit)
-    cuts = [even_cuts(length, _MOST_PIXELS) for length in values.shape]
+    cuts = [even_cuts(length, most) for length, most in zip(values.shape, dots, strict=True)]
     values = pool_max(values, *cuts)
     return values, np.asarray(values < 0)
 
