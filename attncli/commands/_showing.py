@@ -121,21 +121,14 @@ class Showing:
         return weights_view(matrices, run, self.kind, shown, across, made, self.wanted.top, notes=notes), run
 
     def _pooled(self, how: How, queries: Tokens, keys: Tokens) -> tuple[MatrixGrid, Run]:
-        from attncli.analysis.observers.pooled_picture import SIDE, PooledPicture
+        from attncli.analysis.observers.pooled_picture import PooledPicture
         from attncli.analysis.views import cell_tokens, weights_view
 
         sizes = self.source.depth(self.kind), len(queries), len(keys)
-        side = SIDE if _is_one(self.layers) and _is_one(self.heads) else SIDE // 2  # several share a page
-        kept = PooledPicture(self.kind, self.layers, self.heads, *sizes, how, side)
+        kept = PooledPicture(self.kind, self.layers, self.heads, *sizes, how)
         run = self.source.run([kept])
         kept.raise_if_missing(self.wanted.layer)
         shown, across = cell_tokens(queries, kept.query_cuts), cell_tokens(keys, kept.key_cuts)
         pooled = Pooling(how, len(queries), len(keys))
         made = provenance(run)
         return weights_view(kept.matrices(), run, self.kind, shown, across, made, None, pooled=pooled), run
-
-
-def _is_one(selection: Selection) -> bool:
-    """Tell whether a selection is one map for certain."""
-    ranges = selection.ranges
-    return selection.mean or (ranges is not None and len(ranges) == 1 and ranges[0][0] == ranges[0][1])
