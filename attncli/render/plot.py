@@ -121,13 +121,9 @@ def paint_matrix(axes: Axes, matrix: Matrix, unit: str, scale: Scale, options: O
     from matplotlib.colors import ListedColormap
 
     bare(axes)
-<<<<<<< HEAD
-    field = _pooled(matrix, unit)
+    field = _pooled(matrix, unit, _dots(axes, options))
     values = field.values
     forbidden = np.zeros(values.shape, np.bool_) if field.allowed is None else ~field.allowed
-=======
-    values, forbidden = _pooled(matrix, unit, _dots(axes, options))
->>>>>>> streaming
     axes.set_facecolor(FORBIDDEN)
     if forbidden.any():
         hatch(axes)
@@ -144,10 +140,18 @@ def paint_matrix(axes: Axes, matrix: Matrix, unit: str, scale: Scale, options: O
         axes.scatter(x, y, marker="x", s=9, linewidths=0.7, color="#c0392b")
 
 
-<<<<<<< HEAD
-def _pooled(matrix: Matrix, unit: str) -> Field:
+def _dots(axes: Axes, options: Options) -> tuple[int, int]:
+    """Give how many dots axes have down and across: a cell that gets none would be left out of the picture."""
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    inches, box = figure.get_size_inches(), axes.get_position()
+    across, down = box.width * inches[0] * options.dpi, box.height * inches[1] * options.dpi
+    return min(_MOST_PIXELS, max(1, int(down))), min(_MOST_PIXELS, max(1, int(across)))
+
+
+def _pooled(matrix: Matrix, unit: str, dots: tuple[int, int]) -> Field:
     """Shrink what has more cells than a picture has dots."""
-    cuts = [even_cuts(length, _MOST_PIXELS) for length in matrix.values.shape]
+    cuts = [even_cuts(length, most) for length, most in zip(matrix.values.shape, dots, strict=True)]
     return pool(field_of(matrix, unit), *cuts)
 
 
@@ -178,56 +182,6 @@ def _write_numbers(axes: Axes, matrix: Matrix, scale: Scale, options: Options, c
             va="center",
             parse_math=False,
         )
-=======
-def _dots(axes: Axes, options: Options) -> tuple[int, int]:
-    """Give how many dots axes have down and across: a cell that gets none would be left out of the picture."""
-    figure = axes.get_figure(root=True)
-    assert figure is not None
-    inches, box = figure.get_size_inches(), axes.get_position()
-    across, down = box.width * inches[0] * options.dpi, box.height * inches[1] * options.dpi
-    return min(_MOST_PIXELS, max(1, int(down))), min(_MOST_PIXELS, max(1, int(across)))
-
-
-def _pooled(
-    matrix: Matrix, unit: str, dots: tuple[int, int]
-) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-    """Shrink what has more cells than a picture has dots; a cell is forbidden where all it covers is."""
-    import numpy as np
-
-    from attncli.render.pooling import cell_values
-
-    values = cell_values(matrix, unit)
-    cuts = [even_cuts(length, most) for length, most in zip(values.shape, dots, strict=True)]
-    values = pool_max(values, *cuts)
-    return values, np.asarray(values < 0)
-
-
-def _write_numbers(axes: Axes, matrix: Matrix, options: Options) -> None:
-    from attncli.render.cells import short_number
-
-    scale, colors = norm(), colormap(options)
-    allowed = matrix.allowed
-    for row, values in enumerate(matrix.values.tolist()):
-        largest = max((value for value in values if value == value), default=None)
-        for column, value in enumerate(values):
-            if value != value or (allowed is not None and not allowed[row, column]):
-                continue
-            red, green, blue, _ = colors(scale(value), bytes=True)
-            color = "black" if is_light((int(red), int(green), int(blue))) else "white"
-            weight = "bold" if value == largest else "normal"
-            text = short_number(value).strip()
-            axes.text(
-                column,
-                row,
-                text,
-                size=7,
-                color=color,
-                weight=weight,
-                ha="center",
-                va="center",
-                parse_math=False,
-            )
->>>>>>> streaming
 
 
 def token_axis(labels: Sequence[str], positions: Sequence[int], cell: float, smallest: float = 6.0) -> Axis:
