@@ -24,9 +24,16 @@ _QUERY_OR_KEY = re.compile(
 ATTENTION_CLASS = re.compile(r"att(n|ention)|mha$|multihead", re.IGNORECASE)
 """What the name of a class that computes attention looks like."""
 
+_FUSED_ARGUMENTS = (
+    "query key value embed_dim num_head qkv_weight qkv_bias proj_weight proj_bias mask need_weights "
+    "average_attn_weights mask_type"
+).split()
+
 NOT_BETWEEN_TOKENS = frozenset(
     {
         "Inkling2BlockAttentionResidual",  # over the outputs of earlier layers
+        "Inkling2LoopBlockAttentionResidual",
+        "Inkling2LoopMessageAttentionResidual",
         "MobileViTV2LinearSelfAttention",  # one weight for each token
         "SwiftFormerEfficientAdditiveAttention",  # likewise
     }
@@ -162,7 +169,11 @@ def tapped(
     """
     handles = [handle for module in model.modules() for handle in _hooks(trace, module, on_leave)]
     try:
-        with _sdpa_patched(trace, on_sdpa), _softmax_patched(trace, on_softmax):
+        with (
+            _sdpa_patched(trace, on_sdpa),
+            _softmax_patched(trace, on_softmax),
+            _fast_path_patched(trace, on_softmax),
+        ):
             yield
     finally:
         for handle in handles:
@@ -217,6 +228,32 @@ def _sdpa_patched(trace: Trace, on_sdpa: Callable[[Frame, SdpaCall], None]) -> I
         yield
     finally:
         nn.functional.scaled_dot_product_attention = original
+
+
+@contextmanager
+def _fast_path_patched(trace: Trace, on_softmax: Callable[[Frame, Softmax], None]) -> Iterator[None]:
+    """Watch the one fused operation in which ``nn.MultiheadAttention`` computes all of itself at inference.
+
+    It is run as the model asked, and once more for the weights, so that the model's output stays what it is.
+    """
+    original = torch._native_multi_head_attention
+
+    def fused(*args: Any, **kwargs: Any) -> Any:
+        frame = None if trace.quiet else trace.attention_frame()
+        with trace.suppressed():
+            result = original(*args, **kwargs)
+            if frame is not None:
+                given = dict(zip(_FUSED_ARGUMENTS, args, strict=False)) | kwargs
+                given |= {"need_weights": True, "average_attn_weights": False}
+                weights = original(**given)[1]
+                on_softmax(frame, Softmax(weights.log(), weights))
+        return result
+
+    torch._native_multi_head_attention = fused
+    try:
+        yield
+    finally:
+        torch._native_multi_head_attention = original
 
 
 @contextmanager
