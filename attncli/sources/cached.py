@@ -10,7 +10,7 @@ from torch import nn
 
 from attncli.attention.operation import AttentionOperation
 from attncli.record import Site
-from attncli.sources.tap import Frame
+from attncli.sources.trace import Frame
 
 
 def first_positions(

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from attncli.errors import CaptureError
-from attncli.sources.tap import Frame
+from attncli.sources.trace import Frame
 
 Layout = Callable[[Frame, int], tuple[Tensor, Tensor | None]]
 

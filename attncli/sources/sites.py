@@ -18,7 +18,7 @@ from torch import nn
 
 from attncli.errors import CaptureError
 from attncli.record import Kind, Site
-from attncli.sources.tap import ATTENTION_CLASS
+from attncli.sources.trace import ATTENTION_CLASS
 
 _CROSS = re.compile(
     r"cross_?att|crossattention|encoder_?attn|encoder_?attention|enc_?dec_?att|encoder_decoder_att",

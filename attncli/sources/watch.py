@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
+from weakref import ref
 
 from torch import Tensor, nn
 
@@ -16,7 +17,8 @@ from attncli.sources.capture import Call, hides_the_future, operation_of, watche
 from attncli.sources.emission import Emitter
 from attncli.sources.layouts import LAYOUTS, allowed_by
 from attncli.sources.sites import SiteNamer
-from attncli.sources.tap import NOT_BETWEEN_TOKENS, Frame, SdpaCall, Softmax, Trace, tapped
+from attncli.sources.tap import tapped
+from attncli.sources.trace import NOT_BETWEEN_TOKENS, Frame, SdpaCall, Softmax, Trace
 
 _ELSEWHERE = ("key_value_states", "kv")
 _HEADS = ("num_heads", "num_attention_heads", "n_heads", "n_head", "nhead", "heads")
@@ -45,7 +47,7 @@ class Watch:
         self._model, self._emitter, self._batch, self._place = model, emitter, batch, place
         self._namer = SiteNamer(model, kinds)
         self._trace = Trace(model)
-        self._last: tuple[int, Tensor, Tensor] | None = None
+        self._last: tuple[tuple[int, int], ref[Tensor], ref[Tensor]] | None = None
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -66,7 +68,7 @@ class Watch:
         if type(call.module).__name__ in NOT_BETWEEN_TOKENS:
             return
         frame = self._trace.frame_of(call.module)
-        if self._is_repetition(frame, call.query, call.key):
+        if self._is_repetition(frame, call.module, call.query, call.key):
             return
         cross = _has_other_keys(call.module, frame)
         site = self._name(frame, call.module, call.query, call.key, cross, hides_the_future(call))
@@ -74,7 +76,7 @@ class Watch:
         self._show(site, call, frame, path)
 
     def _on_sdpa(self, frame: Frame, call: SdpaCall) -> None:
-        if self._is_repetition(frame, call.query, call.key):
+        if self._is_repetition(frame, frame.module, call.query, call.key):
             return
         query, key, value = (
             _with_heads(t, frame.module, self._batch) for t in (call.query, call.key, call.value)
@@ -107,7 +109,7 @@ class Watch:
             self._refuse_if_shown(frame, f"weights with {made.weights.dim()} axes")
             return
         scores, weights = (_with_heads(t, frame.module, self._batch) for t in (made.scores, made.weights))
-        if self._is_repetition(frame, weights, scores):
+        if self._is_repetition(frame, frame.module, made.weights, made.scores):
             return
         self._emit_weights(frame, weights, allowed_by(scores, weights))
 
@@ -125,10 +127,10 @@ class Watch:
         site = self._name(frame, frame.module, weights, weights, cross, causal)
         if site.stack == self._emitter.stack:
             self._check_batch(site, weights.shape[0])
-        if (
-            crop
-        ):  # Longformer lengthens its input to a multiple of its window; ProphetNet appends other streams
-            rows, keys = (self._emitter.axes or {}).get(site.kind, weights.shape[2:])
+        if crop:
+            # Longformer lengthens its input to a multiple of its window; ProphetNet appends other streams.
+            rows, keys = (self._emitter.axes or {}).get(site.kind, (0, 0))
+            rows, keys = rows or weights.shape[2], keys or weights.shape[3]
             weights = weights[:, :, :rows, :keys]
             allowed = None if allowed is None else allowed[:, :, :rows, :keys]
         if allowed is not None:
@@ -142,7 +144,7 @@ class Watch:
         name = self._trace.name_of(module) if frame is None or frame.module is not module else frame.name
         return self._namer.site(name, module, query.shape[1], key.shape[1], cross=cross, causal=causal)
 
-    def _is_repetition(self, frame: Frame | None, query: Tensor, key: Tensor) -> bool:
+    def _is_repetition(self, frame: Frame | None, module: nn.Module, query: Tensor, key: Tensor) -> bool:
         """Tell whether this execution of a module has attended before; with the same query and key it is the same.
 
         Raises:
@@ -150,10 +152,11 @@ class Watch:
         """
         if frame is None:
             return False
-        last, self._last = self._last, (frame.serial, query, key)
-        if last is None or last[0] != frame.serial:
+        execution = (frame.serial, id(module))
+        last, self._last = self._last, (execution, ref(query), ref(key))
+        if last is None or last[0] != execution:
             return False
-        if last[1] is not query or last[2] is not key:
+        if last[1]() is not query or last[2]() is not key:
             self._refuse_if_shown(frame, "its attention in several pieces")
         return True
 

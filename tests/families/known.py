@@ -34,12 +34,27 @@ def _unbanded(theirs: Tensor, ours: Tensor, inputs: dict[str, Tensor]) -> Tensor
     return full
 
 
+def _head_axis(theirs: Tensor, ours: Tensor, inputs: dict[str, Tensor]) -> Tensor:
+    return theirs.reshape(ours.shape)
+
+
+def _averaged(theirs: Tensor, ours: Tensor, inputs: dict[str, Tensor]) -> Tensor:
+    """Give what is as far from ours as eager's average over heads is from our average."""
+    return ours + theirs - ours.mean(dim=1, keepdim=True)
+
+
 RESTORED: dict[str, tuple[str, Restore]] = {
     "squeezebert": ("eager returns scores before softmax; compared after one", _softmax),
     "prophetnet": ("eager returns scores before softmax, of other streams too; compared after one", _softmax),
     "granite_swa": ("eager leaves out the sink, which scales the output; compared with it", _with_sink),
     "granitemoe_swa": ("eager leaves out the sink, which scales the output; compared with it", _with_sink),
     "longformer": ("eager returns columns by distance; compared with each put where its key is", _unbanded),
+    "sam_vision_model": ("eager returns batch and heads in one axis", _head_axis),
+    "sam_hq_vision_model": ("eager returns batch and heads in one axis", _head_axis),
+    "wavlm": (
+        "eager returns the average over heads, once for each head; compared with ours averaged",
+        _averaged,
+    ),
     "led": ("eager returns columns by distance; compared with each put where its key is", _unbanded),
 }
 """By family: what eager returns instead, and how the weights are had from it."""
@@ -48,6 +63,7 @@ WITH_OTHERS = {"minimax": "eager also returns what lightning attention computes,
 """Families whose eager attention returns something for layers without softmax too."""
 
 ANOTHER_MODEL = {
+    "aimv2": "without padding eager runs another mask (causal) than the model's own attention (bidirectional)",
     "paligemma": "eager runs another mask (causal) than the model's own attention (bidirectional): not compared",
 }
 """Families whose eager attention computes something else than the model does."""

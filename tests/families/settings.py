@@ -6,6 +6,8 @@ from typing import Any
 
 _FOUR = {"num_hidden_layers": 4}
 _MIXED = {"num_hidden_layers": 3, "layer_types": ["linear_attention", "full_attention", "linear_attention"]}
+_INDEXED = {"indexer_n_heads": 2, "indexer_kv_heads": 2, "indexer_head_dim": 8, "indexer_budget": 8,
+            "indexer_compress_ratio": 4}  # fmt: skip
 _CONV = {"num_hidden_layers": 3, "layer_types": ["conv", "full_attention", "conv"]}
 
 
@@ -22,8 +24,29 @@ _TYPED = {kind: {"rope_type": "default", "rope_theta": 10000.0, "mrope_section":
 _M2 = _rope(1, 1, 0, partial_rotary_factor=0.5)
 
 SETTINGS: dict[str, dict[str, Any]] = {
+    "align": {"vision_config": {"width_coefficient": 0.2, "depth_coefficient": 0.3}},
+    "csm": {"codec_config": {"hidden_size": ..., "upsample_groups": 32, "codebook_dim": 32}},
+    "chameleon": {"vocabulary_map": {"<image>": 250, "IMGIMGA": 251}},
+    "emu3": {"vocabulary_map": {"<image>": 250, "<|extra_200|>": 251}},
+    "esmc": {"num_key_value_heads": 4},
+    "kosmos-2": {},
+    "layoutlmv3": {"coordinate_size": 6, "shape_size": 4, "max_2d_position_embeddings": 128, "input_size": 32,
+                   "patch_size": 8},
+    "mimi": {"upsample_groups": 32, "codebook_dim": 32, "hidden_size": 32},
+    "muse_spark": {},
+    "step3p7": {"text_config": {"sliding_window": 4}},
+    "siglip2": {"vision_config": {"num_patches": 16}},
+    "udop": {"num_decoder_layers": 3},
+    "xmod": {"default_language": "en_XX"},
+    "yolos": {"image_size": [32, 48], "num_detection_tokens": 5},
+    "zamba": {"num_hidden_layers": 4, "attn_layer_period": 2, "attn_layer_offset": 1, "attention_head_dim": 16,
+              "attention_hidden_size": 64, "layers_block_type": ["linear_attention", "hybrid"] * 2, "mamba_expand": 2,
+              "n_mamba_heads": 2},
+    "zamba2": {"num_hidden_layers": 4, "layers_block_type": ["linear_attention", "hybrid"] * 2, "num_mem_blocks": 1,
+               "attention_head_dim": 16, "attention_hidden_size": 64, "n_mamba_heads": 8, "mamba_headdim": 8,
+               "mamba_d_state": 8, "mamba_ngroups": 1, "mamba_expand": 2, "adapter_rank": 8},
     "autoformer": {"prediction_length": 4, "context_length": 8, "num_time_features": 2, "lags_sequence": [1, 2]},
-    "bailing_hybrid": _FOUR | {"layer_group_size": 2, "head_dim": ...},
+    "bailing_hybrid": _FOUR | {"layer_group_size": 2, "n_group": 1, "num_expert_group": 1, "topk_group": 1},
     "bamba": _FOUR | {"attn_layer_indices": [1, 3]},
     "bart": {"encoder_layers": 2, "decoder_layers": 3},
     "bit": {"hidden_sizes": ..., "embedding_size": ...},
@@ -36,7 +59,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "deepseek_v2": {"topk_group": 1, "num_experts_per_tok": 2, "n_routed_experts": 4, "moe_intermediate_size": 16},
     "deepseek_ocr2": {"text_config": {"topk_group": 1, "num_experts_per_tok": 2, "n_routed_experts": 4}},
     "dots1": {"num_key_value_heads": 2, "n_routed_experts": 4, "moe_intermediate_size": 16, "num_experts_per_tok": 2,
-              "n_group": 1, "topk_group": 1},
+              "n_group": 1, "topk_group": 1, "n_shared_experts": 1},
     "ernie4_5_vl_moe": {"text_config": _rope(1, 1, 2)},
     "esm": {"vocab_size": 300, "mask_token_id": 32, "position_embedding_type": "rotary"},
     "falcon_h1": _FOUR | {"mamba_d_ssm": 64, "mamba_n_heads": 8, "mamba_d_head": 8},
@@ -79,7 +102,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "minicpmv4_6": {"text_config": _FOUR},
     "minicpmv4_7": {"text_config": _FOUR},
     "ministral": {"head_dim": 8},
-    "mistral4": {"num_key_value_heads": 4, "head_dim": 8},
+    "mistral4": {"num_key_value_heads": 4,
+                 "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 1.0}},
     "mobilebert": {"true_hidden_size": 16, "intra_bottleneck_size": 16},
     "moonshine": {"encoder_num_key_value_heads": 4, "decoder_num_key_value_heads": 4, "encoder_num_hidden_layers": 2,
                   "decoder_num_hidden_layers": 3},
@@ -97,8 +121,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "qwen3_5_moe": {"text_config": _FOUR},
     "qwen3_5_moe_text": _FOUR,
     "qwen3_next": _FOUR,
-    "qwen4_exp": {"text_config": _FOUR},
-    "qwen4_exp_text": _FOUR,
+    "qwen4_exp": {"text_config": _FOUR | _INDEXED},
+    "qwen4_exp_text": _FOUR | _INDEXED,
     "recurrent_gemma": {"num_hidden_layers": 3, "attention_window_size": 4},
     "reformer": {"axial_pos_embds_dim": [16, 16], "axial_pos_shape": [2, 7]},
     "swin": {"embed_dim": 16, "depths": [1, 2], "num_heads": [2, 4], "window_size": 2, "patch_size": 4},
@@ -111,11 +135,11 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 """Config entries by family. ``...`` leaves an entry at its default."""
 
-AFTER: dict[str, dict[str, Any]] = {}
+AFTER: dict[str, dict[str, Any]] = {"funnel": {"architectures": ["FunnelModel"]}}
 """Entries set when the config has been made."""
 
-FRAGILE = frozenset({"mobilebert"})
-"""Families without normalisation, which blow up with weights as large as the others get."""
+FRAGILE = frozenset({"mobilebert", "dia"})
+"""Families that blow up with weights as large as the others get: rounding alone would tell eager from sdpa."""
 
 NOT_A_MODEL: dict[str, str] = {}
 """Families that cannot be made here, and why."""

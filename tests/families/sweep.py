@@ -20,7 +20,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE.parents[1])]
 sys.dont_write_bytecode = True
 
-SECONDS = 90
+SECONDS = 240
 
 
 def families() -> list[str]:

@@ -48,11 +48,11 @@ class ToyAttention(nn.Module):
 
 
 class Toy(nn.Module):
-    def __init__(self, how: str) -> None:
+    def __init__(self, how: str, attention: nn.Module | None = None) -> None:
         super().__init__()
         config = SimpleNamespace(num_hidden_layers=1, is_encoder_decoder=False, model_type="toy")
         config.get_text_config = lambda decoder: config
-        self.config, self.layers = config, nn.ModuleList([ToyAttention(how)])
+        self.config, self.layers = config, nn.ModuleList([attention or ToyAttention(how)])
 
     def forward(self, x: Tensor) -> Tensor:
         gate = torch.softmax(x, dim=-1)  # no attention: the module at work is not an attention module
@@ -90,6 +90,25 @@ def test_two_softmaxes_in_one_module_are_refused_by_name() -> None:
 def test_windows_in_the_batch_axis_are_refused() -> None:
     with pytest.raises(CaptureError, match="layer 0 attends inside 4 pieces of a batch of 2"):
         watch("windows", length=6)
+
+
+@pytest.mark.parametrize("need_weights", [True, False])
+def test_torchs_own_attention_module_is_seen_on_its_fused_path_too(need_weights: bool) -> None:
+    class AskingAttention(nn.MultiheadAttention):
+        def forward(self, x: Tensor) -> Tensor:
+            return super().forward(x, x, x, need_weights=need_weights)[0]
+
+    torch.manual_seed(0)
+    attention, keep = nn.MultiheadAttention(D, HEADS, batch_first=True).eval(), Keep()
+    attention.__class__ = AskingAttention
+    model, x = Toy("", attention), torch.randn(2, N, D)
+    with torch.inference_mode():
+        plain = model(x)
+        with Watch(model, Emitter([keep]), ("encoder",), 2).watching():
+            assert torch.equal(model(x), plain)
+        gated = x * torch.softmax(x, -1)
+        theirs = nn.MultiheadAttention.forward(attention, gated, gated, gated, average_attn_weights=False)[1]
+    torch.testing.assert_close(keep.blocks[0].weights, theirs)
 
 
 def test_everything_that_was_wrapped_is_put_back() -> None:
