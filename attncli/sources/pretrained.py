@@ -91,7 +91,7 @@ class PretrainedSource:
             observers, verify=self.verify, axes=None if self.stack else lengths, stack=self.stack
         )
         model = self.loaded.model
-        with Watch(model, emitter, self.kinds, _batch(self.prepared.inputs)).watching():
+        with Watch(model, emitter, self.kinds, _batch(self.prepared.inputs), self._stacks).watching():
             self._forward(model)
         if not any(site.stack == self.stack for site in emitter.sites):
             raise self._nothing_seen(emitter)

@@ -16,7 +16,7 @@ from attncli.sources.cached import first_positions
 from attncli.sources.capture import Call, hides_the_future, operation_of, watched
 from attncli.sources.emission import Emitter
 from attncli.sources.layouts import LAYOUTS, allowed_by
-from attncli.sources.sites import SiteNamer
+from attncli.sources.sites import SiteNamer, Stacks
 from attncli.sources.tap import tapped
 from attncli.sources.trace import NOT_BETWEEN_TOKENS, Frame, SdpaCall, Softmax, Trace
 
@@ -31,12 +31,21 @@ class Watch:
         kinds: The kinds of attention that the pass has.
         batch: Number of texts that run side by side; an operation with another number has folded something into
             that axis, windows or pieces, and is no map from tokens to tokens.
+        stacks: The model's rows of layers, where they have been read off already.
     """
 
-    def __init__(self, model: nn.Module, emitter: Emitter, kinds: Sequence[Kind], batch: int) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        emitter: Emitter,
+        kinds: Sequence[Kind],
+        batch: int,
+        stacks: Stacks | None = None,
+    ) -> None:
+        stacks = stacks or Stacks(model)
         self._model, self._emitter, self._batch = model, emitter, batch
-        self._namer = SiteNamer(model, kinds)
-        self._trace = Trace(model)
+        self._namer = SiteNamer(stacks, kinds)
+        self._trace = Trace(stacks.names)
         self._last: tuple[tuple[int, int], ref[Tensor], ref[Tensor]] | None = None
 
     @contextmanager
