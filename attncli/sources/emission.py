@@ -51,6 +51,7 @@ class Emitter:
     dense_keys: int = DENSE_KEYS
     sites: list[Site] = field(default_factory=list)
     reports: list[SiteReport] = field(default_factory=list)
+    _shown: set[tuple[str, Kind, int, int]] = field(default_factory=set)
 
     def emit(
         self,
@@ -77,6 +78,7 @@ class Emitter:
         operation = operation if isinstance(operation, AttentionOperation) else operation()
         queries, keys = operation.first_query + operation.rows, operation.first_key + operation.keys
         self._check_axes(site, queries, keys)
+        self._check_once(site, operation.first_query)
         heads = _union_of_heads([request for _, request in wanted], site.heads)
         check = _Check(site, operation, output, capture)
         for block, rows in self._blocks(site, operation, heads, [request for _, request in wanted]):
@@ -108,6 +110,7 @@ class Emitter:
         if not wanted:
             return
         self._check_axes(site, weights.shape[2], weights.shape[3])
+        self._check_once(site, 0)
         check = _Check(site, None, None, capture, dtype=weights.dtype, sum_to_one=sum_to_one)
         block = WeightBlock(site, tuple(range(site.heads)), range(weights.shape[2]), weights.float(), allowed)
         check.add(block, slice(0, weights.shape[2]))
@@ -129,6 +132,13 @@ class Emitter:
                 f"{_where(site)}: its {queries:,} queries and {keys:,} keys are not the {tokens[0]:,} and "
                 f"{tokens[1]:,} tokens of the input: this model shortens, lengthens or joins its axes inside"
             )
+
+    def _check_once(self, site: Site, first_query: int) -> None:
+        """Refuse a second operation of the same name: one of the two would have another layer's index."""
+        name = (site.stack, site.kind, site.layer, first_query)
+        if name in self._shown and self.verify:
+            raise _failed(f"{_where(site)}: two attention operations have this index ({site.module})")
+        self._shown.add(name)
 
     def _blocks(
         self, site: Site, operation: AttentionOperation, heads: tuple[int, ...], requests: Sequence[Request]

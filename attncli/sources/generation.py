@@ -107,7 +107,7 @@ class GeneratedSource:
             def place(operation: AttentionOperation, kind: Kind) -> AttentionOperation:
                 return _placed(operation, kind, seen)
 
-            with Watch(self.whole.loaded.model, emitter, self.kinds, 1, place).watching():
+            with Watch(self.whole.loaded.model, emitter, self.kinds, 1, place, self.whole.stacks).watching():
                 yield
 
         return around

@@ -61,7 +61,7 @@ class PretrainedSource:
     stack: str = ""
 
     @cached_property
-    def _stacks(self) -> Stacks:
+    def stacks(self) -> Stacks:
         return Stacks(self.loaded.model)
 
     @property
@@ -71,7 +71,7 @@ class PretrainedSource:
 
     def depth(self, kind: Kind) -> int:
         """Give the number of layers of the stack that has this kind of attention."""
-        return self._stacks.depth(kind)
+        return self.stacks.depth(kind)
 
     def axes(self, kind: Kind) -> tuple[Tokens, Tokens]:
         """Give the query and key tokens of a kind of attention."""
@@ -91,7 +91,7 @@ class PretrainedSource:
             observers, verify=self.verify, axes=None if self.stack else lengths, stack=self.stack
         )
         model = self.loaded.model
-        with Watch(model, emitter, self.kinds, _batch(self.prepared.inputs)).watching():
+        with Watch(model, emitter, self.kinds, _batch(self.prepared.inputs), stacks=self.stacks).watching():
             self._forward(model)
         if not any(site.stack == self.stack for site in emitter.sites):
             raise self._nothing_seen(emitter)

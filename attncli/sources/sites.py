@@ -77,14 +77,20 @@ def _place(name: str) -> _Place:
 
 
 class Stacks:
-    """The rows of layers of a model, read off its module names."""
+    """The rows of layers of a model, read off its module names once.
+
+    Attributes:
+        names: The paths of every module by its id; those that are shared have several.
+    """
 
     def __init__(self, model: nn.Module) -> None:
         self._config: Any = model.config
         self.two_stacks = bool(getattr(model.config, "is_encoder_decoder", False))
         self._siblings: defaultdict[str, set[tuple[int, ...]]] = defaultdict(set)
         self._attention: dict[str, _Place] = {}
+        self.names: dict[int, list[str]] = {}
         for name, module in model.named_modules(remove_duplicate=False):
+            self.names.setdefault(id(module), []).append(name)
             place = _place(name)
             self._siblings[place.template].add(place.numbers)
             if ATTENTION_CLASS.search(type(module).__name__):
@@ -177,8 +183,8 @@ class SiteNamer:
         kinds: The kinds of attention that this pass has. Where it is one, the main stack has that.
     """
 
-    def __init__(self, model: nn.Module, kinds: Sequence[Kind] = ()) -> None:
-        self.stacks = Stacks(model)
+    def __init__(self, stacks: Stacks, kinds: Sequence[Kind] = ()) -> None:
+        self.stacks = stacks
         self._only = kinds[0] if len(kinds) == 1 else None
         self._main = {
             kind: self.stacks.main_prefixes(kind) for kind in kinds or ("encoder", "decoder", "cross")

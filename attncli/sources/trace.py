@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -69,16 +69,18 @@ class SdpaCall:
 
 
 class Trace:
-    """The stack of modules that are at work, and whether what happens below is to be looked at."""
+    """The stack of modules that are at work, and whether what happens below is to be looked at.
 
-    def __init__(self, model: nn.Module) -> None:
+    Args:
+        names: The paths of every module, by its id.
+    """
+
+    def __init__(self, names: Mapping[int, Sequence[str]]) -> None:
         self.frames: list[Frame] = []
         self.quiet = 0
         self._serial = 0
         self._attends: dict[int, bool] = {}
-        self._names: dict[int, list[str]] = {}
-        for name, module in model.named_modules(remove_duplicate=False):
-            self._names.setdefault(id(module), []).append(name)
+        self._names = names
 
     @contextmanager
     def suppressed(self) -> Iterator[None]:

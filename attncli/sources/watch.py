@@ -16,7 +16,7 @@ from attncli.sources.cached import first_positions
 from attncli.sources.capture import Call, hides_the_future, operation_of, watched
 from attncli.sources.emission import Emitter
 from attncli.sources.layouts import LAYOUTS, allowed_by
-from attncli.sources.sites import SiteNamer
+from attncli.sources.sites import SiteNamer, Stacks
 from attncli.sources.tap import tapped
 from attncli.sources.trace import NOT_BETWEEN_TOKENS, Frame, SdpaCall, Softmax, Trace
 
@@ -34,6 +34,7 @@ class Watch:
         place: Sets the positions of an operation's rows and columns, where whoever runs the steps knows them better
             than the model's cache tells. Then only the attention interface is watched: weights seen at a softmax
             have no positions to set.
+        stacks: The model's rows of layers, where they have been read off already.
     """
 
     def __init__(
@@ -43,10 +44,12 @@ class Watch:
         kinds: Sequence[Kind],
         batch: int,
         place: Callable[[AttentionOperation, Kind], AttentionOperation] | None = None,
+        stacks: Stacks | None = None,
     ) -> None:
+        stacks = stacks or Stacks(model)
         self._model, self._emitter, self._batch, self._place = model, emitter, batch, place
-        self._namer = SiteNamer(model, kinds)
-        self._trace = Trace(model)
+        self._namer = SiteNamer(stacks, kinds)
+        self._trace = Trace(stacks.names)
         self._last: tuple[tuple[int, int], ref[Tensor], ref[Tensor]] | None = None
 
     @contextmanager

@@ -109,3 +109,58 @@ def test_a_sink_takes_its_share_and_rows_may_sum_to_less() -> None:
     Emitter([keep]).emit(SITE, made, None, "interface")
     sums = keep.blocks[0].weights.sum(-1)
     assert (sums < 1).all() and (sums[0, 1] < sums[0, 0]).all()
+
+
+def test_two_operations_with_one_index_are_an_error() -> None:
+    emitter = Emitter([Keep()])
+    emitter.emit(SITE, operation(), None, "interface")
+    emitter.emit(replace(SITE, stack="vision_tower.layers"), operation(), None, "interface")
+    with pytest.raises(CaptureError, match="encoder layer 3: two attention operations have this index"):
+        emitter.emit(SITE, operation(), None, "interface")
+
+
+def test_a_later_step_of_the_same_layer_is_no_second_operation() -> None:
+    emitter = Emitter([keep := Keep()])
+    emitter.emit(SITE, operation(), None, "interface")
+    emitter.emit(SITE, replace(operation(), first_query=5), None, "interface")
+    assert [block.rows for block in keep.blocks] == [range(5), range(5, 10)]
+
+
+def test_an_operation_on_other_axes_than_the_tokens_is_refused() -> None:
+    emitter = Emitter([Keep()], axes={"encoder": (5, 9)})
+    with pytest.raises(
+        CaptureError, match="its 5 queries and 6 keys are not the 5 and 9 tokens of the input"
+    ):
+        emitter.emit(SITE, operation(), None, "interface")
+
+
+def test_only_the_stack_that_is_shown_is_computed() -> None:
+    emitter, tower = Emitter([keep := Keep()]), replace(SITE, stack="vision_tower.layers")
+    emitter.emit(tower, lambda: pytest.fail("nobody wants this"), None, "interface")
+    assert keep.blocks == [] and emitter.sites == [tower]
+
+
+def test_a_sink_may_differ_for_each_query() -> None:
+    sink = torch.tensor([-torch.inf, 0.0, 1.0, 2.0, 30.0]).reshape(1, 1, 5, 1).expand(1, 2, 5, 1)
+    emitter = Emitter([keep := Keep()], block_bytes=1)
+    emitter.emit(SITE, replace(operation(), sink=sink), None, "interface")
+    sums = torch.cat([block.weights.sum(-1) for block in keep.blocks], dim=-1)
+    assert float(sums[0, 0, 0]) == pytest.approx(1.0) and float(sums[0, 1, 4]) < 1e-9
+
+
+def test_values_may_be_shared_by_other_numbers_of_heads_than_keys() -> None:
+    made = operation()
+    made = replace(made, key=made.key[:, :1])
+    assert made.output(made.weights([1], slice(0, 5)), [1]).equal(
+        made.weights([1], slice(0, 5)) @ made.value[:, 1:]
+    )
+
+
+@pytest.mark.parametrize(("dtype", "fits"), [(torch.float32, False), (torch.bfloat16, True)])
+def test_half_precision_weights_may_sum_to_a_little_less(dtype: torch.dtype, fits: bool) -> None:
+    weights = torch.full((1, 2, 3, 4), 0.249).to(dtype)
+    if fits:
+        Emitter([Keep()]).emit_weights(SITE, weights, None, "eager")
+        return
+    with pytest.raises(CaptureError, match=r"a row's weights sum to 1 ± 0\.004"):
+        Emitter([Keep()]).emit_weights(SITE, weights, None, "eager")

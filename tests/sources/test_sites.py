@@ -34,7 +34,7 @@ def layers(count: int) -> nn.ModuleList:
 
 
 def name_all(model: Model, names: list[str], kinds: tuple[str, ...] = ("encoder",)) -> list[Site]:
-    namer, modules = SiteNamer(model, kinds), dict(model.named_modules(remove_duplicate=False))
+    namer, modules = SiteNamer(Stacks(model), kinds), dict(model.named_modules(remove_duplicate=False))
     return [namer.site(name, modules[name], 4, 2, cross=False, causal=False) for name in names]
 
 
