@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -90,7 +91,7 @@ class PretrainedSource:
             path = "eager" if call.implementation == "eager" else "interface"
             emitter.emit(site, operation_of(call), call.output.transpose(1, 2), path)
 
-        with watched(on_call):
+        with watched(on_call), without_cache(self.loaded.model):
             self._forward(self.loaded.model)
         notes = list(self.prepared.notes)
         if not emitter.sites:
@@ -177,6 +178,22 @@ def prepare(loaded: Loaded, text: str, pair: str | None = None, *, truncate: boo
     encoding, tokens, notes = _encode(loaded, text, pair, truncate)
     kind = _kind_of_single_stack(loaded.model)
     return Prepared(encoding, {kind: tokens}, {kind: tokens}, notes)
+
+
+@contextmanager
+def without_cache(model: Any) -> Iterator[None]:
+    """Keep no keys and values for tokens to come: nothing comes after a single pass, and they outweigh our answers."""
+    configs = {id(config): config for config in (model.config, model.config.get_text_config())}
+    before = [
+        (config, config.use_cache) for config in configs.values() if getattr(config, "use_cache", False)
+    ]
+    for config, _ in before:
+        config.use_cache = False
+    try:
+        yield
+    finally:
+        for config, used in before:
+            config.use_cache = used
 
 
 def from_inputs(
