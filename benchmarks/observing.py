@@ -26,7 +26,7 @@ from attncli.analysis.observers import FullWeights, RowNumbers, StrongestKeys, W
 from attncli.analysis.selection import Selection, parse_selection
 from attncli.record import Kind, Observer
 from attncli.sources.loading import Loaded, LoadOptions, load
-from attncli.sources.pretrained import PretrainedSource, from_inputs, prepare
+from attncli.sources.pretrained import PretrainedSource, from_inputs, prepare, without_cache
 
 METRICS = ("entropy", "maximum", "distance", "self", "previous", "first")
 STATISTICS_BARS = {2048: 1.35, 4096: 1.45, 8192: 1.6}
@@ -128,7 +128,8 @@ def ratios(
 @torch.inference_mode()
 def alone(source: PretrainedSource) -> torch.Tensor:
     """Run the model as it is, without anybody watching."""
-    output: torch.Tensor = source.loaded.model(**source.prepared.inputs).last_hidden_state
+    with without_cache(source.loaded.model):
+        output: torch.Tensor = source.loaded.model(**source.prepared.inputs).last_hidden_state
     return output
 
 

@@ -113,15 +113,15 @@ class AttentionOperation:
         return torch.cat(outputs, dim=1)
 
     def _scores(self, heads: Sequence[int], rows: slice) -> Tensor:
-        query = precise(self.query[:, list(heads), rows])
+        query = precise(heads_of(self.query, heads)[:, :, rows])
         bias = None if self.bias is None else precise(part_of(self.bias, heads, rows))
         return attention_scores(
             query, self._kv(self.key, heads), scale=self.scale, softcap=self.softcap, bias=bias
         )
 
     def _kv(self, tensor: Tensor, heads: Sequence[int]) -> Tensor:
-        if tensor.shape[1] == self.heads and list(heads) == list(range(self.heads)):
-            return precise(tensor)
+        if tensor.shape[1] == self.heads:
+            return precise(heads_of(tensor, heads))
         group = self.heads // tensor.shape[1]  # keys and values may be shared by different numbers of heads
         return precise(tensor[:, [head // group for head in heads]])
 
@@ -133,10 +133,17 @@ class AttentionOperation:
         )
 
 
+def heads_of(tensor: Tensor, heads: Sequence[int]) -> Tensor:
+    """Cut heads out of a tensor, copying nothing where they follow each other."""
+    if list(heads) == list(range(heads[0], heads[0] + len(heads))):
+        return tensor[:, heads[0] : heads[0] + len(heads)]
+    return tensor[:, list(heads)]
+
+
 def part_of(tensor: Tensor, heads: Sequence[int], rows: slice) -> Tensor:
     """Cut heads and rows out of a tensor whose axes may have size 1 to broadcast."""
     if tensor.shape[1] > 1:
-        tensor = tensor[:, list(heads)]
+        tensor = heads_of(tensor, heads)
     return tensor[:, :, rows] if tensor.shape[2] > 1 else tensor
 
 

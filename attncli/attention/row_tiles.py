@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from attncli.attention.operation import AttentionOperation, part_of, precise
+from attncli.attention.operation import AttentionOperation, heads_of, part_of, precise
 
 MOST_ROWS = 128
 """Query rows of a tile: fewer make the product slow, more compute more of a causal mask's forbidden half."""
@@ -176,7 +176,7 @@ class RowTiles:
     def _multiply(self, band: _Band, heads: tuple[int, ...], keys: Tensor, scores: Tensor) -> None:
         """Write scale · QKᵀ, one product for all heads that read one kv head."""
         used = self.operation
-        query = precise(used.query[:, list(heads), band.rows]) * used.scale
+        query = precise(heads_of(used.query, heads)[:, :, band.rows]) * used.scale
         width, done = _size(band.keys), 0
         for group in _by_kv_head(heads, used):
             kv_head, part = group[0] // (used.heads // used.kv_heads), slice(done, done + len(group))

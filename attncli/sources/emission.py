@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
@@ -10,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attncli.attention.operation import AttentionOperation
+from attncli.attention.operation import AttentionOperation, heads_of
 from attncli.attention.row_tiles import TILE_ELEMENTS, RowTiles, Tile
 from attncli.errors import CaptureError
 from attncli.record import Kind, Observer, Request, Site, SiteReport, WeightBlock
@@ -184,7 +185,7 @@ class _Check:
     dtype: torch.dtype = torch.float32
     rows_seen: int = 0
     rows_wanted: int | None = None
-    worst_head: dict[str, int] = field(default_factory=dict)
+    worst: dict[str, tuple[Tensor, tuple[int, ...]]] = field(default_factory=dict)
     dead: dict[int, Tensor] = field(default_factory=dict)
 
     def expect(self, rows: tuple[int, int], heads: int) -> None:
@@ -194,7 +195,7 @@ class _Check:
     def add(self, block: WeightBlock, rows: slice) -> None:
         self.rows_seen += len(block.rows) * len(block.heads)
         sums = block.weights.sum(dim=-1) if block.sums is None else block.sums
-        if not bool(torch.isfinite(sums).all()):
+        if not math.isfinite(float(sums.sum())):
             bad = (~torch.isfinite(sums)).any(dim=-1).any(dim=0)
             self.not_finite = block.heads[int(bad.int().argmax())]
             return
@@ -206,8 +207,9 @@ class _Check:
             allowed = block.allowed
             if places is not None and allowed.shape[2] > 1:
                 allowed = allowed[:, :, places]
-            on_forbidden = weights.masked_fill(allowed, 0.0).amax(dim=(0, 2, 3))
-            self.forbidden = self._worst("forbidden", self.forbidden, on_forbidden, block)
+            self.forbidden = self._worst(
+                "forbidden", self.forbidden, weights.masked_fill(allowed, 0.0), block
+            )
         self._add_output(block, weights, rows, live, places)
 
     def _add_sums(
@@ -216,13 +218,13 @@ class _Check:
         if not self.sum_to_one:
             return
         has_sink = self.operation is not None and self.operation.sink is not None
-        error = (sums - 1.0).clamp(min=0.0) if has_sink else (sums - 1.0).abs()
+        error = (sums - 1.0).clamp(min=0.0) if has_sink else sums - 1.0
         if live is not None:
             error = error.masked_fill(~(live if places is None else live[:, :, places]), 0.0)
             # A row is dead where no head of any of the blocks that hold it may attend.
             dead = (~live).all(dim=1)
             self.dead[block.rows.start] = dead & self.dead.get(block.rows.start, dead)
-        self.row_sum_error = self._worst("row_sum", self.row_sum_error, error.amax(dim=(0, 2)), block)
+        self.row_sum_error = self._worst("row_sum", self.row_sum_error, error, block)
 
     def _add_output(
         self, block: WeightBlock, weights: Tensor, rows: slice, live: Tensor | None, places: list[int] | None
@@ -233,24 +235,34 @@ class _Check:
         ours = self.operation.output(weights, block.heads, slice(first, first + weights.shape[-1]))
         if ours is None:
             return
-        theirs = self.output[:, list(block.heads), rows]
+        theirs = heads_of(self.output, block.heads)[:, :, rows]
         if places is not None:
             theirs, live = theirs[:, :, places], None if live is None else live[:, :, places]
-        error = (ours - theirs.to(ours.dtype)).abs().amax(dim=-1)
+        error = ours - theirs
         if live is not None:
             # For a row without keys models return zeros, an average or NaN: there is nothing to agree on.
-            error = torch.where(live, error, 0.0)
+            error = torch.where(live.unsqueeze(-1), error, 0.0)
         if self.largest is None:
-            self.largest = float(self.output.abs().amax().clamp(min=1e-6))
-        worst = error.amax(dim=(0, 2)) / self.largest
-        self.output_error = self._worst("output", self.output_error or 0.0, worst, block)
+            self.largest = max(_largest(self.output), 1e-6)
+        so_far = (self.output_error or 0.0) * self.largest
+        self.output_error = self._worst("output", so_far, error, block) / self.largest
 
-    def _worst(self, name: str, so_far: float, by_head: Tensor, block: WeightBlock) -> float:
-        worst = float(by_head.amax())
+    def _worst(self, name: str, so_far: float, error: Tensor, block: WeightBlock) -> float:
+        """Give the largest absolute error so far, and remember which block it is of.
+
+        Args:
+            error: ``(batch, heads, …)``.
+        """
+        worst = _largest(error)
         if not worst <= so_far:
-            self.worst_head[name] = block.heads[int(by_head.argmax())]
+            self.worst[name] = error, block.heads
             return worst
         return so_far
+
+    def worst_head(self, name: str) -> int:
+        """Name the head that a check found the largest error in."""
+        error, heads = self.worst[name]
+        return heads[int(error.abs().transpose(0, 1).flatten(1).amax(dim=1).argmax())]
 
     def report(self) -> SiteReport:
         dead = sum(int(rows.sum()) for rows in self.dead.values())
@@ -265,15 +277,15 @@ class _Check:
         if self.not_finite is not None:
             raise _failed(f"{where} head {self.not_finite}: weights are not finite (NaN or infinite scores)")
         if report.row_sum_error > ROW_SUM_TOLERANCE.get(self.dtype, 1e-4):
-            head = self.worst_head["row_sum"]
+            head = self.worst_head("row_sum")
             raise _failed(f"{where} head {head}: a row's weights sum to 1 ± {report.row_sum_error:.2g}")
         if report.forbidden > 0.0:
-            head = self.worst_head["forbidden"]
+            head = self.worst_head("forbidden")
             raise _failed(f"{where} head {head}: weight {report.forbidden:.2g} on keys that the mask forbids")
         tolerance = OUTPUT_TOLERANCE.get(self.output.dtype, 1e-2) if self.output is not None else 0.0
         if report.output_error is not None and not report.output_error <= tolerance:
             raise _failed(
-                f"{where} head {self.worst_head['output']}: recomputed output differs from the model's own by "
+                f"{where} head {self.worst_head('output')}: recomputed output differs from the model's own by "
                 f"{report.output_error:.2g} of its largest value (allowed: {tolerance:g})"
             )
 
@@ -281,6 +293,11 @@ class _Check:
 def _where(site: Site) -> str:
     stack = f"{site.stack} " if site.stack else ""
     return f"{stack}{site.kind} layer {site.layer}"
+
+
+def _largest(values: Tensor) -> float:
+    """Give the largest absolute value in one step; no number where one of them is none."""
+    return float(torch.linalg.vector_norm(values.float(), torch.inf))
 
 
 def _failed(what: str) -> CaptureError:

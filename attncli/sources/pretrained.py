@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -62,6 +63,7 @@ class PretrainedSource:
 
     @cached_property
     def stacks(self) -> Stacks:
+        """The rows of layers that the model is made of."""
         return Stacks(self.loaded.model)
 
     @property
@@ -91,7 +93,8 @@ class PretrainedSource:
             observers, verify=self.verify, axes=None if self.stack else lengths, stack=self.stack
         )
         model = self.loaded.model
-        with Watch(model, emitter, self.kinds, _batch(self.prepared.inputs), stacks=self.stacks).watching():
+        watch = Watch(model, emitter, self.kinds, _batch(self.prepared.inputs), stacks=self.stacks)
+        with watch.watching(), without_cache(model):
             self._forward(model)
         if not any(site.stack == self.stack for site in emitter.sites):
             raise self._nothing_seen(emitter)
@@ -198,6 +201,22 @@ def prepare(
     encoding, tokens, notes = _encode(loaded, text, pair, truncate, specials=specials)
     kind = kind_of_single_stack(loaded.model)
     return Prepared(encoding, {kind: tokens}, {kind: tokens}, notes)
+
+
+@contextmanager
+def without_cache(model: Any) -> Iterator[None]:
+    """Keep no keys and values for tokens to come: nothing comes after a single pass, and they outweigh our answers."""
+    configs = {id(config): config for config in (model.config, model.config.get_text_config())}
+    before = [
+        (config, config.use_cache) for config in configs.values() if getattr(config, "use_cache", False)
+    ]
+    for config, _ in before:
+        config.use_cache = False
+    try:
+        yield
+    finally:
+        for config, used in before:
+            config.use_cache = used
 
 
 def from_inputs(
