@@ -205,7 +205,13 @@ def prepare(
 
 @contextmanager
 def without_cache(model: Any) -> Iterator[None]:
-    """Keep no keys and values for tokens to come: nothing comes after a single pass, and they outweigh our answers."""
+    """Keep no keys and values for tokens to come: nothing comes after a single pass, and they outweigh our answers.
+
+    Encoder–decoders stay as they are: some pass their encoder's output on by the cache.
+    """
+    if model.config.is_encoder_decoder:
+        yield
+        return
     configs = {id(config): config for config in (model.config, model.config.get_text_config())}
     before = [
         (config, config.use_cache) for config in configs.values() if getattr(config, "use_cache", False)
