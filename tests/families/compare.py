@@ -178,7 +178,6 @@ def _tensors(outputs: Any) -> list[tuple[str, Tensor]]:
 def _compare(
     outcome: Outcome, model: Any, inputs: dict[str, Tensor], everything: Everything, run: Run
 ) -> None:
-    family = outcome.family
     reference = _eager(model, inputs)
     two_stacks = bool(getattr(model.config, "is_encoder_decoder", False))
     outcome.capture = sorted({*outcome.capture, *(report.capture for report in run.reports)})
@@ -233,6 +232,7 @@ def _compare_kind(
     if outcome.family in WITH_OTHERS:
         present = [(index, layer) for index, layer in present if index in layers]
     if not present:
+        outcome.why = f"eager returns no {kind} attention, so that is not compared"
         return
     if len(present) != len(layers):
         raise Wrong(f"{kind}: {len(layers)} layers captured {layers}, eager returns {len(present)}")
