@@ -22,7 +22,7 @@ ENTRY = Entry(
 _WEAK = 1e-30
 """Below it a float32 loses digits."""
 
-_IN_CACHE = 2**17
+_IN_CACHE = 2**18
 """So many products at a time are summed before they leave the cache."""
 
 
@@ -46,12 +46,20 @@ def measure(block: WeightBlock) -> Float[Tensor, "batch heads rows"]:
 
 def _from_scores(weights: Tensor, scores: Tensor, sums: Tensor) -> Tensor:
     """Give log Z + log S − Σ w·s / S, with log Z = s − log w at any key and S the row's sum."""
-    mean_score = torch.empty_like(sums)
-    step = max(1, _IN_CACHE // (weights.shape[0] * weights.shape[1] * weights.shape[-1]))
-    for first in range(0, weights.shape[2], step):
-        rows = slice(first, first + step)
-        mean_score[:, :, rows] = (weights[:, :, rows] * scores[:, :, rows]).sum(dim=-1)
-    return (_log_total(weights, scores) + sums.log() - mean_score / sums).clamp(min=0.0)
+    mean_score = _row_products(weights.flatten(0, 2), scores.flatten(0, 2)).view(sums.shape) / sums
+    return (_log_total(weights, scores) + sums.log() - mean_score).clamp(min=0.0)
+
+
+def _row_products(left: Tensor, right: Tensor) -> Tensor:
+    """Sum the products of each row, so many rows at a time that they do not leave the cache in between."""
+    rows, width = left.shape
+    step = max(1, _IN_CACHE // width)
+    products, totals = left.new_empty(min(step, rows), width), left.new_empty(rows)
+    for first in range(0, rows, step):
+        part = slice(first, min(first + step, rows))
+        here = products[: part.stop - first]
+        torch.sum(torch.mul(left[part], right[part], out=here), dim=-1, out=totals[part])
+    return totals
 
 
 def _log_total(weights: Tensor, scores: Tensor) -> Tensor:
