@@ -29,8 +29,9 @@ def predict_seconds(contender: Contender, ledger: Ledger, seq_len: int) -> float
     if not known:
         return flops / ledger.environment.peak_flops
     last = known[-1]
-    assert last.flops is not None
-    return _typical_wall(last) * flops / last.flops
+    # A variant without matrix products is taken to grow with the length.
+    growth = flops / last.flops if last.flops else seq_len / last.seq_len
+    return _typical_wall(last) * growth
 
 
 def _typical_wall(cell: Cell) -> float:
