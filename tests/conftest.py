@@ -8,6 +8,13 @@ from pathlib import Path
 import pytest
 import tiny
 from commandline import Cli, Result
+from hypothesis import settings
+
+# The same examples each time, so that a run says something of the change and not of chance; and no deadline, since
+# machines are busy. `pytest --hypothesis-profile=search` looks further.
+settings.register_profile("same", derandomize=True, deadline=None)
+settings.register_profile("search", max_examples=2000, deadline=None)
+settings.load_profile("same")
 
 
 def models_folder() -> Path:

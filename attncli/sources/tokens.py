@@ -118,7 +118,7 @@ def _word_spans(text: str) -> Iterator[tuple[int, int]]:
         end += len(character)
         if not _WORD.match(character):
             if not character.isspace():
-                yield start, end
+                yield start + len(character) - len(character.lstrip()), end  # a mark may sit on a space
             start = end
     if end > start:
         yield start, end

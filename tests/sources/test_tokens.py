@@ -2,7 +2,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
@@ -198,6 +198,7 @@ def test_a_text_is_split_into_words_and_marks(text: str, words: list[str]) -> No
 
 
 @given(st.text())
+@example(" \u0300")
 def test_words_are_where_their_offsets_say_and_leave_out_only_space(text: str) -> None:
     tokens = words_of_text(text)
     assert all(text[token.start : token.end] == token.text for token in tokens)
