@@ -15,7 +15,7 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -164,32 +164,26 @@ def _own_peak(length: int, watched: bool) -> float:
     return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 / 1e6
 
 
-def table(lengths: Sequence[int], rounds: int, folder: Path | None) -> list[Measured]:
-    """Measure every line that can be measured here."""
-    lines = []
+def table(lengths: Sequence[int], rounds: int, folder: Path | None) -> Iterator[Measured]:
+    """Measure every line that can be measured here, and give each as soon as it is there."""
     torch.set_num_threads(1)
     for length in lengths:
-        source = llama(length)
-        found = ratios(source, [statistics, with_top, one_head], rounds, time.process_time)
-        lines += [
-            Measured(f"statistics of every head ÷ forward, n = {length}", found[0], STATISTICS_BARS[length]),
-            Measured(f"the same with top-8 keys of every row, n = {length}", found[1], TOP_BARS[length]),
-            Measured(f"one head of one layer ÷ forward, n = {length}", found[2], 1.1),
-        ]
+        found = ratios(llama(length), [statistics, with_top, one_head], rounds, time.process_time)
+        yield Measured(f"statistics of every head ÷ forward, n = {length}", found[0], STATISTICS_BARS[length])
+        yield Measured(f"the same with top-8 keys of every row, n = {length}", found[1], TOP_BARS[length])
+        yield Measured(f"one head of one layer ÷ forward, n = {length}", found[2], 1.1)
     if folder is not None:
-        lines.append(_minilm(folder, rounds))
+        yield _minilm(folder, rounds)
     if 4096 in lengths:
         torch.set_num_threads(2)
         (found_two,) = ratios(llama(4096), [with_top], rounds, time.perf_counter)
-        lines.append(Measured("two threads, top-8, n = 4096 (wall time)", found_two, 1.7))
+        yield Measured("two threads, top-8, n = 4096 (wall time)", found_two, 1.7)
         torch.set_num_threads(1)
     longest = max(lengths)
     extra = peak_memory(longest, True) - peak_memory(longest, False)
-    lines.append(Measured(f"extra peak memory, results included, n = {longest}", extra, 60, " MB"))
-    lines.append(
-        Measured("output differs from the unobserved (torch.equal)", float(not same_output(llama(2048))), 0)
-    )
-    return lines
+    yield Measured(f"extra peak memory, results included, n = {longest}", extra, 60, " MB")
+    differs = float(not same_output(llama(2048)))
+    yield Measured("output differs from the unobserved (torch.equal)", differs, 0)
 
 
 def _minilm(folder: Path, rounds: int) -> Measured:
