@@ -55,9 +55,6 @@ def main(arguments: Sequence[str]) -> int:
         return error.exit_code
     except KeyboardInterrupt:
         return 130
-    except MemoryError:
-        _complain("out of memory", "ask for fewer layers and heads, or for some rows (--query)")
-        return 5
     except Exception as error:
         if debug:
             raise
@@ -205,7 +202,7 @@ def _report(error: AttnCliError, arguments: Sequence[str]) -> None:
 
 
 def _report_unexpected(error: Exception) -> int:
-    if type(error).__name__ == "OutOfMemoryError" or "not enough memory" in str(error):
+    if type(error).__name__ in ("MemoryError", "OutOfMemoryError") or "not enough memory" in str(error):
         _complain("out of memory", "ask for fewer layers and heads, or for some rows (--query)")
         return 5
     what = " ".join(f"{type(error).__name__}: {error}".split())[:200]

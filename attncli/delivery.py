@@ -78,18 +78,12 @@ def plan(wish: Wish, view: str, *, default: str = "heatmap") -> Plan:
     screen = abilities(sys.stdout, color=wish.color, width=wish.width)
     if wish.format != "auto" and wish.format not in formats:
         raise _no_format(wish.format, view, formats)
-    files: list[tuple[Path, str]] = []
-    to_stdout = not wish.outputs or wish.format != "auto"
-    for output in wish.outputs:
-        if output == "-":
-            to_stdout = True
-            continue
-        name = _format_of_file(output, wish.format, view, formats)
-        to_stdout = to_stdout and name != wish.format
-        files.append((Path(output), name))
+    named = [output for output in wish.outputs if output != "-"]
+    files = [(Path(output), _format_of_file(output, wish.format, view, formats)) for output in named]
+    # A format that was asked for goes to stdout too, unless one of the files has it already.
+    asked = wish.format != "auto" and wish.format not in [name for _, name in files]
+    to_stdout = asked or not named or "-" in wish.outputs
     chosen = default if wish.format == "auto" else wish.format
-    if "-" in wish.outputs or (to_stdout and not files):
-        to_stdout = True
     if to_stdout and formats[chosen].attributes["binary"] and screen.tty:
         raise UsageError(
             f"--format {chosen} is not for a terminal", f"-o FILE{_suffix(formats[chosen])} writes a file"

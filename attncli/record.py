@@ -230,25 +230,6 @@ class Source(Protocol):
         """Run forward once and show the observers what they asked for."""
 
 
-@dataclass(frozen=True, slots=True)
-class AttentionMap:
-    """The weights (or the mask) of one head, as kept.
-
-    Args:
-        layer: True index, or ``mean`` over the layers asked for.
-        head: Query head, or ``mean`` over the heads asked for.
-        weights: ``(query, key)`` float32, a numpy array.
-        allowed: ``(query, key)`` boolean, or None where every pair is allowed.
-    """
-
-    kind: Kind
-    layer: int | Literal["mean"]
-    head: int | Literal["mean"]
-    weights: NDArrayF
-    allowed: NDArrayB | None = None
-    kv_head: int | None = None
-
-
 @dataclass(frozen=True)
 class Comparison:
     """One variant beside full attention.

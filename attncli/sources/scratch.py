@@ -206,6 +206,8 @@ class ScratchSource:
                 self._stacks.append(
                     ("decoder", _stack(layers, d_model, heads, mixing, causal=True, cross=True))
                 )
+        for _, stack in self._stacks:
+            stack.apply(_spread_scores)
 
     @property
     def kinds(self) -> tuple[Kind, ...]:

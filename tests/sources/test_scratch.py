@@ -60,3 +60,9 @@ def test_sizes_that_do_not_fit_are_refused(d_model: int, heads: int) -> None:
 def test_an_empty_text_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="is empty"):
         ScratchSource(text)
+
+
+def test_scores_spread_so_that_maps_are_no_uniform_grey() -> None:
+    words = "the animal did not cross the street because it was too tired"
+    found = np.stack(maps(ScratchSource(words, heads=4), "encoder"))
+    assert found.max(axis=-1).mean() > 2 / len(words.split())
