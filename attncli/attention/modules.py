@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from attncli.attention.core import repeat_kv, scaled_dot_product_attention
 from attncli.attention.masks.causal import create_causal_mask
 from attncli.attention.operation import AttentionOperation
+from attncli.attention.positions import apply_rotary, rotary_frequencies
 
 Observe = Callable[[AttentionOperation, Tensor], None]
 
@@ -125,6 +126,8 @@ class MultiHeadAttention(nn.Module):
             grouped-query, one is multi-query attention.
         causal: Whether a position is kept from seeing later ones.
         bias: Whether the projections add a bias.
+        rotary_base: Where given, queries and keys turn with their position, by frequencies of this base
+            (`rotary_frequencies`). Not for cross-attention: the two sides count their positions apart.
 
     Raises:
         ValueError: The sizes do not divide.
@@ -142,6 +145,7 @@ class MultiHeadAttention(nn.Module):
         kv_heads: int | None = None,
         causal: bool = False,
         bias: bool = False,
+        rotary_base: float | None = None,
     ) -> None:
         super().__init__()
         kv_heads = heads if kv_heads is None else kv_heads
@@ -150,6 +154,7 @@ class MultiHeadAttention(nn.Module):
         if kv_heads < 1 or heads % kv_heads:
             raise ValueError(f"kv_heads must divide heads, got {kv_heads} kv_heads for {heads} heads")
         self.heads, self.kv_heads, self.head_dim, self.causal = heads, kv_heads, d_model // heads, causal
+        self.rotary_base = rotary_base
         self.query = nn.Linear(d_model, d_model, bias=bias)
         self.key = nn.Linear(d_model, kv_heads * self.head_dim, bias=bias)
         self.value = nn.Linear(d_model, kv_heads * self.head_dim, bias=bias)
@@ -192,13 +197,14 @@ class MultiHeadAttention(nn.Module):
         Float[Tensor, "batch kv_heads key head_dim"],
         Float[Tensor, "batch kv_heads key head_dim"],
     ]:
-        """Give query, key and value, split into heads."""
+        """Give query, key and value, split into heads; queries and keys turned where positions are rotary."""
         source = x if memory is None else memory
-        return (
-            self._split(self.query(x), self.heads),
-            self._split(self.key(source), self.kv_heads),
-            self._split(self.value(source), self.kv_heads),
-        )
+        query = self._split(self.query(x), self.heads)
+        key = self._split(self.key(source), self.kv_heads)
+        if self.rotary_base is not None:
+            frequencies = rotary_frequencies(self.head_dim, base=self.rotary_base)
+            query, key = apply_rotary(query, frequencies), apply_rotary(key, frequencies)
+        return query, key, self._split(self.value(source), self.kv_heads)
 
     def merge(
         self, output: Float[Tensor, "batch heads query head_dim"]
