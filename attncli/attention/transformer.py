@@ -41,6 +41,8 @@ class Shape:
         decoder_layers: Layers in which no position sees later ones; 0 for an encoder alone.
         feed_forward: Size of the feed-forward network's hidden layer; 0 for attention alone.
         rotary_base: Base of rotary positions in self-attention; None for sinusoidal ones at the input.
+        rotary_layers: How many layers, from the first, have rotary positions; all where None. A layer without them sees
+            where something stands only by what earlier layers wrote into the vectors.
     """
 
     vocabulary: int
@@ -50,20 +52,23 @@ class Shape:
     decoder_layers: int = 0
     feed_forward: int = 0
     rotary_base: float | None = None
+    rotary_layers: int | None = None
 
 
 class Layer(nn.Module):
     """Self-attention, cross-attention where there is a memory to come, a feed-forward network.
 
     Args:
+        index: Its place among the layers.
         cross: Whether it attends to an encoder's output too.
     """
 
-    def __init__(self, shape: Shape, *, causal: bool, cross: bool) -> None:
+    def __init__(self, shape: Shape, index: int, *, causal: bool, cross: bool) -> None:
         super().__init__()
         size = shape.d_model
+        turns = shape.rotary_layers is None or index < shape.rotary_layers
         self.attention = MultiHeadAttention(
-            size, shape.heads, causal=causal, bias=True, rotary_base=shape.rotary_base
+            size, shape.heads, causal=causal, bias=True, rotary_base=shape.rotary_base if turns else None
         )
         self.attention_norm = nn.LayerNorm(size)
         self.cross = MultiHeadAttention(size, shape.heads, bias=True) if cross else None
@@ -166,7 +171,9 @@ class Transformer(nn.Module):
 def initialise(model: Transformer, generator: torch.Generator) -> None:
     """Give every weight its first value: vectors of about unit variance stay so from part to part.
 
-    Each part's last projection starts smaller, by the root of how many parts add to the stream.
+    Each part's last projection starts smaller, by the root of how many parts add to the stream. Where positions are
+    rotary, the norm before self-attention starts with a bias, so that all tokens have a part in common: turned, that part
+    alone tells how far apart two positions are, and heads that look at a place quickly learn to use it.
 
     Reference:
         Glorot & Bengio 2010 (the spread of a projection); Radford et al. 2019, §2.3 (the smaller last projections).
@@ -180,12 +187,14 @@ def initialise(model: Transformer, generator: torch.Generator) -> None:
             last = name.endswith(("output.weight", "feed_forward.2.weight"))
             spread = (2 / sum(parameter.shape)) ** 0.5 * (parts**-0.5 if last else 1.0)
             parameter.normal_(0.0, spread, generator=generator)
+        elif shape.rotary_base is not None and name.endswith("attention_norm.bias"):
+            parameter.normal_(0.0, 0.5, generator=generator)
         elif name.endswith("bias"):
             parameter.zero_()
 
 
 def _stack(shape: Shape, layers: int, *, causal: bool, cross: bool) -> nn.ModuleList:
-    return nn.ModuleList(Layer(shape, causal=causal, cross=cross) for _ in range(layers))
+    return nn.ModuleList(Layer(shape, index, causal=causal, cross=cross) for index in range(layers))
 
 
 def _feed_forward(size: int, hidden: int) -> nn.Sequential:

@@ -33,19 +33,19 @@ class Dated:
     """A date said, written, and aligned.
 
     Args:
-        said: Words and commas, as the tokenizer will cut them.
-        written: ``1984-05-23``.
-        sources: For each character of `written`, the word it comes from, counted from 0; None where no single word says
-            it (the dashes, the 0 in "two thousand five").
+        said: Words and commas, as the tokenizer cuts them.
+        written: ``19 84 - 05 - 23``, as the tokenizer cuts it.
+        sources: For each piece of `written`, the words that say it, counted from 0: of 84 "eighty" and "four". None
+            for the dashes.
     """
 
     said: tuple[str, ...]
-    written: str
-    sources: tuple[int | None, ...]
+    written: tuple[str, ...]
+    sources: tuple[frozenset[int], ...]
 
 
 Said = list[tuple[str, str]]
-"""Words, each with the places in the written date (0–9) that it says, as digits."""
+"""Words, each with the pieces of the written date that it says, by their places: 0 and 1 the year, 3 and 5."""
 
 
 def draw(chance: random.Random, *, held_out: bool) -> Dated:
@@ -67,7 +67,7 @@ def is_held_out(date: datetime.date) -> bool:
 
 def said(date: datetime.date, chance: random.Random) -> Dated:
     """Say a date in one of many ways."""
-    day, month, year = _day(date.day), [(MONTHS[date.month - 1], "56")], _year(date.year, chance)
+    day, month, year = _day(date.day), [(MONTHS[date.month - 1], "3")], _year(date.year, chance)
     the = [("the", "")] if chance.random() < 0.7 else []
     comma: Said = [(",", "")] if chance.random() < 0.4 else []
     if chance.random() < 0.6:
@@ -77,53 +77,54 @@ def said(date: datetime.date, chance: random.Random) -> Dated:
         words = [*month, *the, *day, *comma, *year]
     if chance.random() < 0.25:
         words = [(WEEKDAYS[date.weekday()], ""), *comma, *words]
-    return _aligned(words, date.isoformat())
+    return _aligned(words, _pieces(date))
 
 
-def _aligned(words: Said, written: str) -> Dated:
-    sources: list[int | None] = [None] * len(written)
-    for index, (_, places) in enumerate(words):
-        for place in places:
-            sources[int(place)] = index
+def _aligned(words: Said, written: tuple[str, ...]) -> Dated:
+    sources = (
+        frozenset(index for index, (_, places) in enumerate(words) if str(place) in places)
+        for place in range(len(written))
+    )
     return Dated(tuple(word for word, _ in words), written, tuple(sources))
+
+
+def _pieces(date: datetime.date) -> tuple[str, ...]:
+    """Write a date as it is cut: two digits at a time."""
+    century, rest = divmod(date.year, 100)
+    return (f"{century:02}", f"{rest:02}", "-", f"{date.month:02}", "-", f"{date.day:02}")
 
 
 def _day(day: int) -> Said:
     if day <= 20:
-        return [(ORDINALS[day - 1], "89")]
+        return [(ORDINALS[day - 1], "5")]
     if day % 10 == 0:
-        return [("thirtieth", "89")]
-    return [(TENS[day // 10 - 2], "8"), (ORDINALS[day % 10 - 1], "9")]
+        return [("thirtieth", "5")]
+    return [(TENS[day // 10 - 2], "5"), (ORDINALS[day % 10 - 1], "5")]
 
 
 def _year(year: int, chance: random.Random) -> Said:
     century, rest = divmod(year, 100)
     if century == 20 and (rest < 10 or chance.random() < 0.5):
-        both = "123" if rest == 0 else "1"
         joined: Said = [("and", "")] if rest and chance.random() < 0.4 else []
-        return [("two", "0"), ("thousand", both), *joined, *_last_two(rest)]
-    pair: Said = [((*TEENS, "twenty")[century - 10], "01")]
+        return [("two", "0"), ("thousand", "0" if rest else "01"), *joined, *_last_two(rest)]
+    said_century: Said = [((*TEENS, "twenty")[century - 10], "0")]
     if rest == 0:
-        return [*pair, ("hundred", "23")]
-    oh: Said = [(chance.choice(("oh", "o")), "2")] if rest < 10 else []
-    return [*pair, *oh, *_last_two(rest)]
+        return [*said_century, ("hundred", "1")]
+    oh: Said = [(chance.choice(("oh", "o")), "1")] if rest < 10 else []
+    return [*said_century, *oh, *_last_two(rest)]
 
 
 def _last_two(rest: int) -> Said:
     if rest == 0:
         return []
-    if rest < 10:
-        return [(UNITS[rest - 1], "3")]
     if rest < 20:
-        return [(TEENS[rest - 10], "23")]
+        return [((*UNITS, *TEENS)[rest - 1], "1")]
     tens, unit = divmod(rest, 10)
-    if unit == 0:
-        return [(TENS[tens - 2], "23")]
-    return [(TENS[tens - 2], "2"), (UNITS[unit - 1], "3")]
+    return [(TENS[tens - 2], "1"), *([(UNITS[unit - 1], "1")] if unit else [])]
 
 
 def vocabulary() -> Iterator[str]:
-    """Give every word that can be said, and every character that can be written."""
+    """Give every word that can be said, and every piece that can be written."""
     yield from ("the", "of", ",", "and", "oh", "o", "two", "thousand", "hundred")
     yield from (*MONTHS, *WEEKDAYS, *UNITS, *TEENS, *TENS, *ORDINALS, "thirtieth")
-    yield from "0123456789-"
+    yield from ("-", *(f"{number:02}" for number in range(100)))

@@ -13,10 +13,24 @@ from torch.nn.functional import cross_entropy
 from attncli.attention.transformer import Shape, Transformer
 from attncli.training.loop import Schedule
 
-SHAPE = Shape(vocabulary=4096, d_model=128, heads=4, decoder_layers=2, feed_forward=256, rotary_base=1000.0)
+SHAPE = Shape(
+    vocabulary=4096,
+    d_model=128,
+    heads=4,
+    decoder_layers=2,
+    feed_forward=256,
+    rotary_base=1000.0,
+    rotary_layers=1,
+)
+"""Positions are told to the first layer alone. What came before a token is then its business, and the second layer has
+nothing but contents to go by: the division of labour of an induction head, which so forms in minutes."""
+
 SCHEDULE = Schedule(steps=2400, batch_size=16)
-LENGTH = 128
-"""Pieces of a training sequence, its ``<s>`` included."""
+LENGTH = 64
+"""Pieces of a training sequence, its ``<s>`` included. Every fourth batch has fewer and longer ones."""
+
+STRETCHED = 4
+"""How many times longer they are."""
 
 
 @dataclass(frozen=True)
@@ -33,21 +47,24 @@ class Task:
     vocabulary: int
     length: int = LENGTH
 
-    def draw(self, count: int, generator: torch.Generator) -> Int64[Tensor, "count length"]:
+    def draw(self, count: int, generator: torch.Generator) -> Int64[Tensor, "sequences pieces"]:
         """Draw sequences: half are text, a quarter text with a passage that comes again, a quarter random and again."""
-        sequences = [self._sequence(index % 4, generator) for index in range(count)]
+        stretched = count >= STRETCHED and int(torch.randint(0, 4, (), generator=generator)) == 0
+        factor = STRETCHED if stretched else 1
+        sequences = [
+            self._sequence(index % 4, self.length * factor - 1, generator) for index in range(count // factor)
+        ]
         return torch.stack(sequences)
 
-    def _sequence(self, kind: int, generator: torch.Generator) -> Tensor:
-        size = self.length - 1
+    def _sequence(self, kind: int, size: int, generator: torch.Generator) -> Tensor:
         if kind < 2:
             body = self._passage(size, generator)
         else:
-            again = int(torch.randint(8, size // 2, (), generator=generator))
+            again = int(torch.randint(8, self.length // 2, (), generator=generator))
             part = self._passage(again, generator) if kind == 2 else self._random(again, generator)
-            # The passage again and again, with a stretch of text between where it is text.
-            between = self._passage(size, generator)[: int(torch.randint(0, 17, (), generator=generator))]
-            body = torch.cat([part, between] * (size // again + 1))[:size] if kind == 2 else part.repeat(size // again + 1)[:size]
+            # Text that comes again has other text between, so that it does not come at one distance only.
+            gap = int(torch.randint(0, 16, (), generator=generator)) if kind == 2 else 0
+            body = torch.cat([part, self._passage(gap, generator)]).repeat(size // again + 1)[:size]
         return torch.cat([torch.tensor([self.start]), body])
 
     def _passage(self, size: int, generator: torch.Generator) -> Tensor:

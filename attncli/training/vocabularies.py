@@ -39,7 +39,7 @@ def pieces(texts: Iterable[str], size: int, *, ends: bool) -> Tokenizer:
 
 
 def words(known: Iterable[str]) -> Tokenizer:
-    """Make a vocabulary of whole words and single characters, for both sides of a translation.
+    """Make a vocabulary of whole words and pairs of digits, for both sides of a translation.
 
     Spaces and the hyphens inside words are dropped, so that "twenty-third" is two words. The target side alone begins
     and ends with ``<s>`` and ``</s>``.
@@ -54,7 +54,7 @@ def words(known: Iterable[str]) -> Tokenizer:
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
             pre_tokenizers.Split(Regex(r"\s+|(?<=\p{L})-(?=\p{L})"), "removed"),
-            pre_tokenizers.Split(Regex(r"[^\p{L}]"), "isolated"),
+            pre_tokenizers.Split(Regex(r"[0-9]{2}|[^\p{L}]"), "isolated"),
         ]
     )
     return tokenizer
