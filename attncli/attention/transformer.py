@@ -4,7 +4,7 @@
     x  = x + Attention(norm(x))                  in each layer
     x  = x + CrossAttention(norm(x), memory)     in a decoder's layers, where there is an encoder
     x  = x + FeedForward(norm(x))                where there is one
-    logits = norm(x) · Eᵀ                        one table E is read both ways
+    logits = norm(x) · W · Eᵀ                    one table E is read both ways
 
 Reference:
     Vaswani et al. 2017, §3, arXiv 1706.03762; Xiong et al. 2020 (the norm before each part), arXiv 2002.04745;
@@ -110,6 +110,7 @@ class Transformer(nn.Module):
         self.shape = shape
         self.embedding = nn.Embedding(shape.vocabulary, shape.d_model)
         both = bool(shape.encoder_layers and shape.decoder_layers)
+        self.head = nn.Linear(shape.d_model, shape.d_model, bias=False)
         self.encoder = _stack(shape, shape.encoder_layers, causal=False, cross=False)
         self.decoder = _stack(shape, shape.decoder_layers, causal=True, cross=both)
         self.encoder_norm = nn.LayerNorm(shape.d_model) if shape.encoder_layers else None
@@ -164,7 +165,7 @@ class Transformer(nn.Module):
         return x
 
     def _logits(self, x: Tensor) -> Tensor:
-        return x @ self.embedding.weight.T
+        return self.head(x) @ self.embedding.weight.T
 
 
 @torch.no_grad()
@@ -172,8 +173,8 @@ def initialise(model: Transformer, generator: torch.Generator) -> None:
     """Give every weight its first value: vectors of about unit variance stay so from part to part.
 
     Each part's last projection starts smaller, by the root of how many parts add to the stream. Where positions are
-    rotary, the norm before self-attention starts with a bias, so that all tokens have a part in common: turned, that part
-    alone tells how far apart two positions are, and heads that look at a place quickly learn to use it.
+    rotary, the norm before self-attention starts with a bias, so that all tokens have a part in common: turned, that
+    part alone tells how far apart two positions are, and heads that look at a place quickly learn to use it.
 
     Reference:
         Glorot & Bengio 2010 (the spread of a projection); Radford et al. 2019, §2.3 (the smaller last projections).

@@ -15,6 +15,7 @@ from attncli.delivery import Plan, Wish, plan, say
 from attncli.errors import UsageError, did_you_mean
 from attncli.labels import safe_label
 from attncli.record import KINDS, Kind, Observer, Provenance, Run, Tokens
+from attncli.sources.shipped import DEFAULT, shipped_models
 
 if TYPE_CHECKING:
     from attncli.sources.loading import LoadOptions
@@ -70,7 +71,7 @@ def check_writing(writing: Writing, model: ModelOptions, pair: str | None) -> No
         raise UsageError("--temperature is for --generate", "add --generate N")
     if not (writing.generate or writing.chat):
         return
-    if model.model in (None, "scratch"):
+    if model.model in (None, "scratch", *shipped_models()):
         raise UsageError(f"{option} needs a pretrained model", "--model names one")
     if pair is not None:
         raise UsageError(f"{option} and --pair were both given", "give one of them")
@@ -84,7 +85,7 @@ def open_source(
     output: OutputOptions,
     writing: Writing | None = None,
 ) -> Opened:
-    """Open what the user named: a pretrained model, or the from-scratch one.
+    """Open what the user named: a pretrained model, one that comes with attncli, or the untrained one.
 
     Args:
         writing: What the model is to write, and whether the text is a message to it.
@@ -94,32 +95,17 @@ def open_source(
     """
     if model.fast and (model.model in (None, "scratch") or (writing is not None and writing.generate)):
         raise UsageError("--fast is for a pretrained model's reading of a long text", "leave it out")
-    if model.model in (None, "scratch"):
-        from attncli.sources.scratch import ScratchSource
-
-        if scratch.set and scratch.variant is None:
-            raise UsageError(f"--set {scratch.set[0]}: no --variant was given", "try: attncli list variants")
-        return ScratchSource(
-            text,
-            pair,
-            layers=scratch.layers,
-            heads=scratch.heads,
-            d_model=scratch.d_model,
-            causal=scratch.causal,
-            seed=scratch.seed,
-            verify=not model.no_verify,
-            variant=scratch.variant,
-            settings=tuple(scratch.set or ()),
-        )
-    assert model.model is not None
-    if scratch.variant is not None:
-        raise UsageError(
-            "--variant is for the scratch model", "a pretrained model attends as it was trained to"
-        )
+    name = model_name(model, scratch, pair)
+    if name == "scratch":
+        return _open_scratch(text, pair, model, scratch)
+    _refuse_scratch_options(scratch, name)
     if not text:
         raise UsageError("the text is empty: there is nothing to attend to")
+    if name in shipped_models():
+        return _open_shipped(name, text, pair, model)
+    assert model.model is not None
     if writing is not None and (writing.generate or writing.chat):
-        return _open_writer(text, model, scratch.seed, output, writing)
+        return _open_writer(text, model, scratch.seed or 0, output, writing)
     with sign_of_life(f"loading {safe_label(model.model)} …", output):
         from attncli.sources.pretrained import open_model
 
@@ -132,6 +118,59 @@ def open_source(
             verify=not model.no_verify,
             fast=model.fast,
         )
+
+
+def model_name(model: ModelOptions, scratch: ScratchOptions, pair: str | None = None) -> str:
+    """Say which model is meant: the one named, the scratch model where its options are used, else the default."""
+    if model.model is not None:
+        return model.model
+    asked = scratch.given() or pair is not None or scratch.seed is not None
+    return "scratch" if asked else DEFAULT
+
+
+def _open_scratch(text: str, pair: str | None, model: ModelOptions, scratch: ScratchOptions) -> Opened:
+    from attncli.sources.scratch import ScratchSource
+
+    if scratch.set and scratch.variant is None:
+        raise UsageError(f"--set {scratch.set[0]}: no --variant was given", "try: attncli list variants")
+    return ScratchSource(
+        text,
+        pair,
+        layers=scratch.layers or 1,
+        heads=scratch.heads or 1,
+        d_model=scratch.d_model or 64,
+        causal=scratch.causal,
+        seed=scratch.seed or 0,
+        verify=not model.no_verify,
+        variant=scratch.variant,
+        settings=tuple(scratch.set or ()),
+    )
+
+
+def _refuse_scratch_options(scratch: ScratchOptions, name: str) -> None:
+    if scratch.variant is not None:
+        raise UsageError("--variant is for the scratch model", "a trained model attends as it was trained to")
+    if given := scratch.given():
+        raise UsageError(
+            f"{given[0]} is for the scratch model, not for {safe_label(name)}", "leave out one of the two"
+        )
+
+
+def _open_shipped(name: str, text: str, pair: str | None, model: ModelOptions) -> Opened:
+    from attncli.sources.trained import TrainedSource
+
+    own = {
+        "--dtype": model.dtype not in ("auto", "float32"),
+        "--device": model.device != "cpu",
+        "--attention": model.attention is not None,
+        "--revision": model.revision is not None,
+    }
+    for option, given in own.items():
+        if given:
+            raise UsageError(
+                f"{option} is not for {name}", "it comes with attncli, and runs in float32 on the CPU"
+            )
+    return TrainedSource(name, text, pair, truncate=model.truncate, verify=not model.no_verify)
 
 
 def _open_writer(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol, cast
 
-from attncli.analysis.selection import Selection
+from attncli.analysis.selection import Selection, parse_selection
 from attncli.commands._running import Opened, provenance
 from attncli.errors import UsageError, did_you_mean
-from attncli.record import Kind, Run, Tokens
+from attncli.record import HeadRole, Kind, Run, Tokens
 from attncli.sources.picking import pick
 from attncli.view import MatrixGrid, Pooling
 
@@ -50,6 +50,16 @@ class Showing:
     layers: Selection
     heads: Selection
     wanted: Wanted
+
+    def of_one_head(self, roles: Sequence[HeadRole]) -> Showing:
+        """Show the one head that has most to say of the text, as far as any is known to do something."""
+        from attncli.analysis.roles import head_to_show
+
+        role = head_to_show(roles, self.source.axes(self.kind)[0])
+        if role is None:
+            return self
+        layers = parse_selection(str(role.layer), "layer")
+        return replace(self, layers=layers, heads=parse_selection(str(role.head), "head"))
 
     def view(self, formats: Collection[str]) -> tuple[MatrixGrid, Run]:
         """Run the source and make the view.

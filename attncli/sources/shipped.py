@@ -59,6 +59,11 @@ def card(name: str) -> Card:
     return read_card(MODELS / name)
 
 
+def roles_of(name: str) -> tuple[HeadRole, ...]:
+    """Give what the heads of a model are known to do: nothing where it is no shipped one."""
+    return card(name).roles if name in shipped_models() else ()
+
+
 def read_card(folder: Path) -> Card:
     """Read the card in a folder."""
     document = json.loads((folder / "card.json").read_text(encoding="utf-8"))

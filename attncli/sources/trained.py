@@ -1,4 +1,4 @@
-"""The small trained models that come with attncli, built from its own attention: they need no download and no transformers."""
+"""The small trained models that come with attncli, built from its own attention: nothing to download."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from attncli.sources.shipped import Card, read_card, shipped_folder
 from attncli.sources.tokens import load_tokenizer, tokens_from_encoding, tokens_from_ids
 
 if TYPE_CHECKING:
-    from tokenizers import Tokenizer
+    pass
 
 ENTRY = Entry(
     name="trained",
@@ -41,8 +41,8 @@ class TrainedSource:
 
     Args:
         name: ``tiny-decoder``, ``tiny-encoder``, ``tiny-translator``; or a folder that `attncli.training` wrote.
-        pair: The target side of an encoder–decoder, teacher-forced; where None, it writes one itself, always the likeliest
-            next token.
+        pair: The target side of an encoder–decoder, teacher-forced; where None, it writes one itself, always the
+            likeliest next token.
         truncate: Whether to cut what is longer than it allows.
 
     Raises:
@@ -50,7 +50,13 @@ class TrainedSource:
     """
 
     def __init__(
-        self, name: str | Path, text: str, pair: str | None = None, *, truncate: bool = False, verify: bool = True
+        self,
+        name: str | Path,
+        text: str,
+        pair: str | None = None,
+        *,
+        truncate: bool = False,
+        verify: bool = True,
     ) -> None:
         folder = name if isinstance(name, Path) else shipped_folder(name)
         assert folder is not None, f"{name} is no shipped model"
@@ -115,7 +121,9 @@ class TrainedSource:
         start = int(self.tokenizer.token_to_id("<s>"))
         if pair is None:
             written = self._write(start)
-            self.notes.append(f'{self.card.name} wrote "{"".join(token.text for token in written[1:])}" itself')
+            self.notes.append(
+                f'{self.card.name} wrote "{"".join(token.text for token in written[1:])}" itself'
+            )
             return written
         first = tokens_from_ids(self.tokenizer, [start])
         rest = (replace(token, position=token.position + 1) for token in self._tokens(pair, "--pair"))

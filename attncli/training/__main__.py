@@ -1,8 +1,8 @@
 """Train one of the small models that attncli ships, on a CPU, from nothing, the same each time.
 
-The text comes from two Debian packages, where they are installed (apt-get install r-cran-janeaustenr dict-devil), or from
---text: files, or a folder that the packages were unpacked into. tiny-translator needs none: it learns from dates that
-are made up on the way.
+The text comes from two Debian packages, where they are installed (apt-get install r-cran-janeaustenr dict-devil), or
+from --text: files, or a folder that the packages were unpacked into. tiny-translator needs none: it learns from dates
+that are made up on the way.
 """
 
 from __future__ import annotations

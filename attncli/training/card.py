@@ -1,4 +1,4 @@
-"""A trained model's folder: weights, tokenizer, loss curve, and the card that says where it comes from and how good it is."""
+"""A trained model's folder: weights, tokenizer, loss curve, and the card that says what it is and how good."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MEANINGS = {
     "previous_token": "mean weight of its best head on the token before",
     "previous_token_null": "the same for a head that spreads its rows evenly",
     "next_token": "mean weight of its best head on the token after",
-    "induction": "mean weight of its best head on tokens right behind earlier occurrences of the row's token, held-out text",
+    "induction": "mean weight of its best head on what followed earlier occurrences of the row's token",
     "induction_null": "the same for a head that spreads its rows evenly",
     "induction_on_passages_repeated": "the same in the second half of 48 held-out pieces given twice",
     "gap_accuracy": "share of hidden pieces guessed right",
@@ -47,6 +47,7 @@ class Trained:
         roles: What heads do, the strongest of each role first.
         training: With what it was trained, so that it can be again.
         data: Each text's name, licence and checksum.
+        paragraphs: The text that was held out, so that figures can be measured again.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Trained:
     roles: Sequence[HeadRole]
     training: Mapping[str, Any]
     data: Sequence[Mapping[str, str]]
+    paragraphs: Sequence[str] = ()
 
 
 def write(folder: Path, trained: Trained) -> None:
@@ -69,6 +71,8 @@ def write(folder: Path, trained: Trained) -> None:
     trained.tokenizer.save(str(folder / "tokenizer.json"), pretty=False)
     rows = ["step,loss_nats", *(f"{step},{loss:.4f}" for step, loss in _thinned(trained.losses))]
     (folder / "curve.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    if trained.paragraphs:
+        (folder / "held-out.txt").write_text("\n".join(trained.paragraphs) + "\n", encoding="utf-8")
     document = _document(trained)
     (folder / "card.json").write_text(
         json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
@@ -129,22 +133,30 @@ def _page(document: Mapping[str, Any]) -> str:
     lines = [
         f"# {document['name']}",
         "",
-        f"{document['summary']} {document['parameters']:,} parameters, trained by attncli itself from random weights, "
-        "through its own attention; no other model had a part in it. A toy to look at attention with: it knows little.",
+        f"{document['summary']} {document['parameters']:,} parameters, trained by attncli itself from random "
+        "weights, through its own attention. A toy to look at attention with: it knows little.",
         "",
         f"- Shape: {sizes}",
-        f"- Made by: `{training['command']}` ({training['steps']:,} steps of {training['batch_size']} sequences of at most "
-        f"{training['length']} tokens, {training['seconds']:,} s on {training['threads']} thread(s), torch {training['torch']})",
+        f"- Made by: `{training['command']}` ({training['steps']:,} steps of {training['batch_size']} sequences of "
+        f"{training['length']} tokens, {training['seconds']:,} s, threads: {training['threads']}, "
+        f"torch {training['torch']})",
         f"- Licence of the weights: {document['licence']}",
         "- Learnt from: " + "; ".join(f"{text['name']}: {text['licence']}" for text in document["data"]),
-        *(f"  - sha256 of {text['name']}: `{text['sha256']}`" for text in document["data"] if text.get("sha256")),
+        *(
+            f"  - sha256 of {text['name']}: `{text['sha256']}`"
+            for text in document["data"]
+            if text.get("sha256")
+        ),
         "- Loss, step by step: [curve.csv](curve.csv)",
         "",
         f"## Held out: {document['held_out']['what']}",
         "",
         "| figure | value | |",
         "|---|---:|---|",
-        *(f"| {name} | {value:.3f} | {MEANINGS[name]} |" for name, value in document["held_out"]["figures"].items()),
+        *(
+            f"| {name} | {value:.3f} | {MEANINGS[name]} |"
+            for name, value in document["held_out"]["figures"].items()
+        ),
         "",
         f"A second training gives these within {document['held_out']['tolerance']}.",
         "",

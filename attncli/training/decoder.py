@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import torch
 from jaxtyping import Int64
-from tokenizers import Tokenizer
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 

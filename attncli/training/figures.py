@@ -14,13 +14,14 @@ from torch.nn.functional import cross_entropy
 from attncli.attention.operation import AttentionOperation
 from attncli.attention.transformer import Transformer
 from attncli.record import HeadRole
-from attncli.sources.trained import site_of
 from attncli.training import dates
-from attncli.training.encoder import Task as GapTask
 from attncli.training.translator import Task as DateTask
 
 Weights = dict[str, Float[Tensor, "batch heads query key"]]
 """By the name of the attention."""
+
+LENGTH = 96
+"""Tokens of a held-out passage, at most."""
 
 DATES, DATES_SEED = 400, 20_000
 GAPS_SEED = 20_001
@@ -28,7 +29,9 @@ GAPS_SEED = 20_001
 Figures = Mapping[str, float]
 
 
-def passages(tokenizer: Tokenizer, paragraphs: Sequence[str], length: int) -> list[Int64[Tensor, "1 length"]]:
+def passages(
+    tokenizer: Tokenizer, paragraphs: Sequence[str], length: int = LENGTH
+) -> list[Int64[Tensor, "1 length"]]:
     """Cut held-out paragraphs into the model's tokens: each by itself, with the special tokens the model expects.
 
     Args:
@@ -125,7 +128,9 @@ def measure_decoder(
         behind = follows_the_same(twice[0], ordinary)
         behind[: twice.shape[1] // 2 + 1] = False
         again.add(weights_of(model, twice)[0], behind)
-    best = {role: means.roles(role) for role, means in (("previous-token", previous), ("induction", induction))}
+    best = {
+        role: means.roles(role) for role, means in (("previous-token", previous), ("induction", induction))
+    }
     figures = {
         "loss_nats": loss / count,
         "previous_token": best["previous-token"][0].score,
@@ -145,18 +150,22 @@ def _uniform(target: Bool[Tensor, "query key"]) -> Float[Tensor, " rows"]:
 
 
 def measure_encoder(
-    model: Transformer, held_out: Sequence[Int64[Tensor, "1 length"]], task: GapTask
+    model: Transformer, held_out: Sequence[Int64[Tensor, "1 length"]], gap: int, frequent: int
 ) -> tuple[Figures, list[HeadRole]]:
-    """Measure an encoder: how many hidden pieces it guesses, beside always guessing the most frequent piece."""
+    """Measure an encoder: how many hidden pieces it guesses, beside always guessing the most frequent piece.
+
+    Args:
+        gap: The id of ``<mask>``, the last of the special ones.
+        frequent: The id of the piece that is most frequent in the training text.
+    """
     generator = torch.Generator().manual_seed(GAPS_SEED)
     right = guesses = loss = unigram_right = 0.0
     before, after = HeadMeans(), HeadMeans()
-    frequent = int(torch.bincount(task.ids).argmax())
     for ids in held_out:
-        chosen = (torch.rand(ids.shape, generator=generator) < 0.15) & (ids > task.gap)
+        chosen = (torch.rand(ids.shape, generator=generator) < 0.15) & (ids > gap)
         if not bool(chosen.any()):
             continue
-        weights, logits = weights_of(model, ids.masked_fill(chosen, task.gap))
+        weights, logits = weights_of(model, ids.masked_fill(chosen, gap))
         right += float((logits.argmax(dim=-1) == ids)[chosen].sum())
         unigram_right += float((ids[chosen] == frequent).sum())
         loss += float(cross_entropy(logits[chosen], ids[chosen], reduction="sum"))
@@ -175,7 +184,7 @@ def measure_encoder(
 
 
 def measure_translator(model: Transformer, task: DateTask) -> tuple[Figures, list[HeadRole]]:
-    """Measure a translator: how many dates it writes without a mistake, and whether its heads know the words they are from.
+    """Measure a translator: how many dates it writes without a mistake, and whether its heads know their words.
 
     A row is right where its strongest word is one of those that say the piece which the row is about to write.
     """
@@ -193,7 +202,9 @@ def measure_translator(model: Transformer, task: DateTask) -> tuple[Figures, lis
     figures = {
         "exact_dates": float((likeliest == batch.written[:, 1:]).all(dim=-1).float().mean()),
         "alignment": max(role.score for role in heads),
-        "alignment_of_the_layers_mean": max(alignment(found.mean(dim=1), drawn) for found in crosses.values()),
+        "alignment_of_the_layers_mean": max(
+            alignment(found.mean(dim=1), drawn) for found in crosses.values()
+        ),
         "alignment_null": sum(_share(one) for one in drawn) / len(drawn),
     }
     return figures, sorted(heads, key=lambda role: -role.score)

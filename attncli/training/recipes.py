@@ -20,7 +20,7 @@ from attncli.training.loop import Schedule, optimise
 
 LICENCE = "public domain"
 
-HELD_OUT_PASSAGES = 150
+HELD_OUT_PASSAGES = 120
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,7 @@ class Recipe:
         loss: Draws a batch of so many sequences and gives the model's loss on it.
         measure: Gives the figures and the heads' roles of a trained model.
         held_out: On what they are measured.
+        paragraphs: That text, where it is one.
         data: What it learns from.
     """
 
@@ -45,6 +46,7 @@ class Recipe:
     measure: Callable[[Transformer], tuple[figures.Figures, list[HeadRole]]]
     held_out: str
     data: Sequence[Mapping[str, str]]
+    paragraphs: Sequence[str] = ()
 
 
 def tiny_decoder(paths: Sequence[str]) -> Recipe:
@@ -53,7 +55,8 @@ def tiny_decoder(paths: Sequence[str]) -> Recipe:
     shape = decoder.SHAPE
     tokenizer = vocabularies.pieces(_paragraphs(found), shape.vocabulary, ends=False)
     task = decoder.Task(_pieces(tokenizer, found), tokenizer.token_to_id("<s>"), tokenizer.get_vocab_size())
-    held_out = figures.passages(tokenizer, _held_out(found), decoder.LENGTH)
+    paragraphs = _held_out(found)
+    held_out = figures.passages(tokenizer, paragraphs)
     return Recipe(
         name="tiny-decoder",
         summary="A decoder that predicts the next piece of a text.",
@@ -65,6 +68,7 @@ def tiny_decoder(paths: Sequence[str]) -> Recipe:
         measure=lambda model: figures.measure_decoder(model, held_out, ordinary=1),
         held_out=f"{len(held_out)} paragraphs of the same books that it was not trained on",
         data=_data(found),
+        paragraphs=paragraphs,
     )
 
 
@@ -75,7 +79,9 @@ def tiny_encoder(paths: Sequence[str]) -> Recipe:
     tokenizer = vocabularies.pieces(_paragraphs(found), shape.vocabulary, ends=True)
     start, end, gap = (tokenizer.token_to_id(name) for name in ("<s>", "</s>", "<mask>"))
     task = encoder.Task(_pieces(tokenizer, found), start, end, gap, tokenizer.get_vocab_size())
-    held_out = figures.passages(tokenizer, _held_out(found), encoder.LENGTH)
+    paragraphs = _held_out(found)
+    held_out = figures.passages(tokenizer, paragraphs)
+    frequent = int(torch.bincount(task.ids).argmax())
     return Recipe(
         name="tiny-encoder",
         summary="An encoder that fills the gaps in a text from both sides.",
@@ -84,9 +90,10 @@ def tiny_encoder(paths: Sequence[str]) -> Recipe:
         tokenizer=tokenizer,
         length=encoder.LENGTH,
         loss=task.loss,
-        measure=lambda model: figures.measure_encoder(model, held_out, task),
-        held_out=f"{len(held_out)} paragraphs of the same books that it was not trained on, 15 % of their pieces hidden",
+        measure=lambda model: figures.measure_encoder(model, held_out, gap, frequent),
+        held_out=f"{len(held_out)} paragraphs of the same books, not trained on, 15 % of the pieces hidden",
         data=_data(found),
+        paragraphs=paragraphs,
     )
 
 
@@ -104,7 +111,12 @@ def tiny_translator(paths: Sequence[str]) -> Recipe:
         loss=task.loss,
         measure=lambda model: figures.measure_translator(model, task),
         held_out=f"{figures.DATES} of the tenth of all dates that it was not trained on",
-        data=[{"name": "dates from 1100 to 2099, said in many ways by attncli/training/dates.py", "licence": "made up"}],
+        data=[
+            {
+                "name": "dates from 1100 to 2099, said in many ways by attncli/training/dates.py",
+                "licence": "made up",
+            }
+        ],
     )
 
 
@@ -142,6 +154,7 @@ def train(recipe: Recipe, *, seed: int = 0, steps: int | None = None, command: s
         roles=roles,
         training=_training(recipe, schedule, seed, seconds, command),
         data=recipe.data,
+        paragraphs=recipe.paragraphs,
     )
 
 

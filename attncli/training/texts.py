@@ -1,4 +1,4 @@
-"""The text that the small models learn from: Jane Austen's novels and The Devil's Dictionary, both in the public domain.
+"""The text that the small models learn from: Jane Austen's novels and The Devil's Dictionary, in the public domain.
 
 They are read where two Debian packages put them, or from a folder that these were unpacked into:
 
@@ -34,6 +34,7 @@ HOLD_OUT_EVERY = 20
 
 STRETCH = 40
 
+
 @dataclass(frozen=True)
 class Text:
     """A text of which a part is held out.
@@ -55,7 +56,8 @@ def find_texts(paths: Sequence[str]) -> list[Text]:
     """Read the texts to train on.
 
     Args:
-        paths: Files (plain, .gz, .dz or .rdb), or folders that the packages were unpacked into; ``/`` for installed ones.
+        paths: Files (plain, .gz, .dz or .rdb), or folders that the packages were unpacked into; ``/`` where they are
+            installed.
 
     Raises:
         ReadError: There are none.
