@@ -55,6 +55,10 @@ class Shape:
     rotary_layers: int | None = None
 
 
+NEARNESS = 2.0
+"""How strongly the sharpest head of a rotary layer prefers near positions at first."""
+
+
 class Layer(nn.Module):
     """Self-attention, cross-attention where there is a memory to come, a feed-forward network.
 
@@ -152,9 +156,9 @@ class Transformer(nn.Module):
     def embed(self, ids: Int64[Tensor, "batch length"]) -> Float[Tensor, "batch length d_model"]:
         """Give each token its vector, with its position where that is told here."""
         size = self.shape.d_model
-        x: Tensor = self.embedding(ids) * size**0.5
+        x: Tensor = self.embedding(ids)
         if self.shape.rotary_base is None:
-            x = x + sinusoidal_positions(ids.shape[1], size).to(x)
+            x = x * size**0.5 + sinusoidal_positions(ids.shape[1], size).to(x)
         return x
 
     def _through(
@@ -173,11 +177,12 @@ def initialise(model: Transformer, generator: torch.Generator) -> None:
     """Give every weight its first value: vectors of about unit variance stay so from part to part.
 
     Each part's last projection starts smaller, by the root of how many parts add to the stream. Where positions are
-    rotary, the norm before self-attention starts with a bias, so that all tokens have a part in common: turned, that
-    part alone tells how far apart two positions are, and heads that look at a place quickly learn to use it.
+    rotary, heads start with a preference for what is near, each sharper than the one before it (as ALiBi's slopes differ);
+    from nothing, a small model takes long to find out that places can be told at all.
 
     Reference:
-        Glorot & Bengio 2010 (the spread of a projection); Radford et al. 2019, §2.3 (the smaller last projections).
+        Glorot & Bengio 2010 (the spread of a projection); Radford et al. 2019, §2.3 (the smaller last projections);
+        Press et al. 2022 (nearness, by head), arXiv 2108.12409.
     """
     shape = model.shape
     parts = 3 * max(shape.encoder_layers, shape.decoder_layers)
@@ -188,10 +193,19 @@ def initialise(model: Transformer, generator: torch.Generator) -> None:
             last = name.endswith(("output.weight", "feed_forward.2.weight"))
             spread = (2 / sum(parameter.shape)) ** 0.5 * (parts**-0.5 if last else 1.0)
             parameter.normal_(0.0, spread, generator=generator)
-        elif shape.rotary_base is not None and name.endswith("attention_norm.bias"):
-            parameter.normal_(0.0, 0.5, generator=generator)
         elif name.endswith("bias"):
             parameter.zero_()
+    for module in model.modules():
+        if isinstance(module, MultiHeadAttention) and module.rotary_base is not None:
+            _prefer_near(module)
+
+
+def _prefer_near(attention: MultiHeadAttention) -> None:
+    """Give queries and keys a part in common that, turned by their positions, agrees best where these are the same."""
+    for projection in (attention.query, attention.key):
+        bias = projection.bias.view(-1, attention.head_dim)
+        sharpness = torch.arange(1, len(bias) + 1) / len(bias) * NEARNESS
+        bias[:, : attention.head_dim // 2] = sharpness.unsqueeze(-1)
 
 
 def _stack(shape: Shape, layers: int, *, causal: bool, cross: bool) -> nn.ModuleList:

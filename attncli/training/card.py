@@ -68,6 +68,7 @@ def write(folder: Path, trained: Trained) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     weights = {name: tensor.half().contiguous() for name, tensor in trained.model.state_dict().items()}
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    (folder / "model.safetensors").chmod(0o644)  # it is written for its owner alone
     trained.tokenizer.save(str(folder / "tokenizer.json"), pretty=False)
     rows = ["step,loss_nats", *(f"{step},{loss:.4f}" for step, loss in _thinned(trained.losses))]
     (folder / "curve.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
