@@ -1,10 +1,10 @@
 """A whole Transformer made of our own attention: encoder, decoder, or both with cross-attention between them.
 
-    x₀ = √d_model · E[token]                     (+ sinusoidal positions, where positions are not rotary)
+    x₀ = E[token]                                (+ sinusoidal positions, unless positions are told as distances)
     x  = x + Attention(norm(x))                  in each layer
     x  = x + CrossAttention(norm(x), memory)     in a decoder's layers, where there is an encoder
     x  = x + FeedForward(norm(x))                where there is one
-    logits = norm(x) · W · Eᵀ                    one table E is read both ways
+    logits = norm(x) · W · Eᵀ / √d_model         one table E is read both ways
 
 Reference:
     Vaswani et al. 2017, §3, arXiv 1706.03762; Xiong et al. 2020 (the norm before each part), arXiv 2002.04745;
@@ -21,7 +21,7 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 
-from attncli.attention.modules import MultiHeadAttention, Observe
+from attncli.attention.modules import MultiHeadAttention, Observe, RelativeBias
 from attncli.attention.operation import AttentionOperation
 from attncli.attention.positions import sinusoidal_positions
 
@@ -40,8 +40,9 @@ class Shape:
         encoder_layers: Layers in which every position sees every other; 0 for a decoder alone.
         decoder_layers: Layers in which no position sees later ones; 0 for an encoder alone.
         feed_forward: Size of the feed-forward network's hidden layer; 0 for attention alone.
-        rotary_base: Base of rotary positions in self-attention; None for sinusoidal ones at the input.
-        rotary_layers: How many layers, from the first, have rotary positions; all where None. A layer without them sees
+        distances: Up to how far apart self-attention tells positions (`RelativeBias`); None for sinusoidal positions,
+            which are added to the input.
+        layers_with_distances: How many layers, from the first, are told of positions so; all where None. A later one sees
             where something stands only by what earlier layers wrote into the vectors.
     """
 
@@ -51,12 +52,15 @@ class Shape:
     encoder_layers: int = 0
     decoder_layers: int = 0
     feed_forward: int = 0
-    rotary_base: float | None = None
-    rotary_layers: int | None = None
+    distances: int | None = None
+    layers_with_distances: int | None = None
 
 
-NEARNESS = 2.0
-"""How strongly the sharpest head of a rotary layer prefers near positions at first."""
+LIKENESS, PASSED_ON = 0.7, 0.7
+"""How strongly a query is drawn to its like at first, and how much of what is read is passed on."""
+
+PLACE = 6.0
+"""How strongly a head that is told of positions prefers its place at first."""
 
 
 class Layer(nn.Module):
@@ -70,9 +74,9 @@ class Layer(nn.Module):
     def __init__(self, shape: Shape, index: int, *, causal: bool, cross: bool) -> None:
         super().__init__()
         size = shape.d_model
-        turns = shape.rotary_layers is None or index < shape.rotary_layers
+        told = shape.layers_with_distances is None or index < shape.layers_with_distances
         self.attention = MultiHeadAttention(
-            size, shape.heads, causal=causal, bias=True, rotary_base=shape.rotary_base if turns else None
+            size, shape.heads, causal=causal, bias=True, distances=shape.distances if told else None
         )
         self.attention_norm = nn.LayerNorm(size)
         self.cross = MultiHeadAttention(size, shape.heads, bias=True) if cross else None
@@ -157,8 +161,8 @@ class Transformer(nn.Module):
         """Give each token its vector, with its position where that is told here."""
         size = self.shape.d_model
         x: Tensor = self.embedding(ids)
-        if self.shape.rotary_base is None:
-            x = x * size**0.5 + sinusoidal_positions(ids.shape[1], size).to(x)
+        if self.shape.distances is None:
+            x = x + sinusoidal_positions(ids.shape[1], size).to(x)
         return x
 
     def _through(
@@ -169,43 +173,53 @@ class Transformer(nn.Module):
         return x
 
     def _logits(self, x: Tensor) -> Tensor:
-        return self.head(x) @ self.embedding.weight.T
+        return self.head(x) @ self.embedding.weight.T * self.shape.d_model**-0.5
 
 
 @torch.no_grad()
 def initialise(model: Transformer, generator: torch.Generator) -> None:
-    """Give every weight its first value: vectors of about unit variance stay so from part to part.
+    """Give every weight its first value.
 
-    Each part's last projection starts smaller, by the root of how many parts add to the stream. Where positions are
-    rotary, heads start with a preference for what is near, each sharper than the one before it (as ALiBi's slopes differ);
-    from nothing, a small model takes long to find out that places can be told at all.
+    Attention starts out as what it will be good for: a query finds keys that are like it (W_K = W_Q), what is read is
+    passed on as it is (W_O = W_Vᵀ), and heads that are told of positions prefer one place each: the token itself, the
+    one before, and so on. Training is free to unlearn all of it; from nothing, it takes a small model very long to find
+    out that any of this helps.
 
     Reference:
-        Glorot & Bengio 2010 (the spread of a projection); Radford et al. 2019, §2.3 (the smaller last projections);
-        Press et al. 2022 (nearness, by head), arXiv 2108.12409.
+        Trockman & Kolter 2023 (attention that starts as trained attention looks), arXiv 2305.09828; Glorot & Bengio
+        2010 (the spread of the other projections).
     """
-    shape = model.shape
-    parts = 3 * max(shape.encoder_layers, shape.decoder_layers)
     for name, parameter in model.named_parameters():
         if name == "embedding.weight":
-            parameter.normal_(0.0, shape.d_model**-0.5, generator=generator)
-        elif parameter.dim() == 2:
-            last = name.endswith(("output.weight", "feed_forward.2.weight"))
-            spread = (2 / sum(parameter.shape)) ** 0.5 * (parts**-0.5 if last else 1.0)
-            parameter.normal_(0.0, spread, generator=generator)
-        elif name.endswith("bias"):
+            parameter.normal_(0.0, 1.0, generator=generator)
+        elif name == "head.weight":
+            nn.init.eye_(parameter)
+        elif name.endswith("weight") and parameter.dim() == 2:
+            parameter.normal_(0.0, (2 / sum(parameter.shape)) ** 0.5, generator=generator)
+        elif not name.endswith("weight"):
             parameter.zero_()
     for module in model.modules():
-        if isinstance(module, MultiHeadAttention) and module.rotary_base is not None:
-            _prefer_near(module)
+        if isinstance(module, MultiHeadAttention):
+            _find_alike_and_pass_on(module, generator)
+            if module.relative is not None:
+                _prefer_places(module.relative, causal=module.causal)
 
 
-def _prefer_near(attention: MultiHeadAttention) -> None:
-    """Give queries and keys a part in common that, turned by their positions, agrees best where these are the same."""
-    for projection in (attention.query, attention.key):
-        bias = projection.bias.view(-1, attention.head_dim)
-        sharpness = torch.arange(1, len(bias) + 1) / len(bias) * NEARNESS
-        bias[:, : attention.head_dim // 2] = sharpness.unsqueeze(-1)
+def _find_alike_and_pass_on(attention: MultiHeadAttention, generator: torch.Generator) -> None:
+    looking, reading = (
+        torch.linalg.qr(torch.randn(attention.query.weight.shape, generator=generator))[0] for _ in range(2)
+    )
+    attention.query.weight.copy_(looking * LIKENESS)
+    attention.key.weight.copy_(looking * LIKENESS)
+    attention.value.weight.copy_(reading * PASSED_ON)
+    attention.output.weight.copy_(reading.T * PASSED_ON)
+
+
+def _prefer_places(relative: RelativeBias, *, causal: bool) -> None:
+    """Let the heads prefer the token itself, the one before, two before …; or by turns before and behind."""
+    for head in range(len(relative.table)):
+        offset = -head if causal else (head + 1) // 2 * (1 if head % 2 == 0 else -1)
+        relative.table[head, relative.distances + max(-relative.distances, min(offset, relative.distances))] = PLACE
 
 
 def _stack(shape: Shape, layers: int, *, causal: bool, cross: bool) -> nn.ModuleList:

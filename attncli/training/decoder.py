@@ -13,18 +13,12 @@ from attncli.attention.transformer import Shape, Transformer
 from attncli.training.loop import Schedule
 
 SHAPE = Shape(
-    vocabulary=2048,
-    d_model=128,
-    heads=4,
-    decoder_layers=2,
-    feed_forward=256,
-    rotary_base=1000.0,
-    rotary_layers=1,
+    vocabulary=2048, d_model=128, heads=4, decoder_layers=2, distances=16, layers_with_distances=1
 )
-"""Positions are told to the first layer alone. What came before a token is then its business, and the second layer has
-nothing but contents to go by: the division of labour of an induction head, which so forms in minutes."""
+"""Attention alone. Positions are told to the first layer only: what came before a token is its business, and the second
+layer has nothing but contents to go by. That is the division of labour of an induction head."""
 
-SCHEDULE = Schedule(steps=4000, batch_size=16, peak_rate=5e-3)
+SCHEDULE = Schedule(steps=2400, batch_size=16, peak_rate=4e-3)
 LENGTH = 64
 """Pieces of a training sequence, its ``<s>`` included. Every fourth batch has fewer and longer ones."""
 
@@ -38,15 +32,17 @@ class Task:
 
     Args:
         ids: The training text's pieces, one after the other.
-        start: The id of ``<s>``.
+        start: The id of ``<s>``, the only special one.
+        vocabulary: Number of ids.
     """
 
     ids: Int64[Tensor, " pieces"]
     start: int
+    vocabulary: int
     length: int = LENGTH
 
     def draw(self, count: int, generator: torch.Generator) -> Int64[Tensor, "sequences pieces"]:
-        """Draw sequences: half are text, a quarter text with a passage that comes again, a quarter random and again."""
+        """Draw sequences: a quarter is text, a quarter text with a passage that comes again, half random and again."""
         stretched = count >= STRETCHED and int(torch.randint(0, 4, (), generator=generator)) == 0
         factor = STRETCHED if stretched else 1
         sequences = [
@@ -55,22 +51,26 @@ class Task:
         return torch.stack(sequences)
 
     def _sequence(self, kind: int, size: int, generator: torch.Generator) -> Tensor:
-        if kind < 2:
+        again = int(torch.randint(4, self.length // 3, (), generator=generator))
+        if kind == 0:
             body = self._passage(size, generator)
+        elif kind == 1:
+            # With other text between, so that it does not come again at one distance only.
+            parts = [self._passage(again, generator), self._passage(again // 2, generator)]
+            body = torch.cat(parts).repeat(size // again + 1)[:size]
         else:
-            again = int(torch.randint(4, self.length // 2, (), generator=generator))
-            part = self._passage(again, generator) if kind == 2 else self._random(again, generator)
-            # Text that comes again has other text between, so that it does not come at one distance only.
-            gap = int(torch.randint(0, 16, (), generator=generator)) if kind == 2 else 0
-            body = torch.cat([part, self._passage(gap, generator)]).repeat(size // again + 1)[:size]
+            part = self._random(again, evenly=kind == 3, generator=generator)
+            body = part.repeat(size // again + 1)[:size]
         return torch.cat([torch.tensor([self.start]), body])
 
     def _passage(self, size: int, generator: torch.Generator) -> Tensor:
         first = int(torch.randint(0, len(self.ids) - size, (), generator=generator))
         return self.ids[first : first + size]
 
-    def _random(self, size: int, generator: torch.Generator) -> Tensor:
-        """Draw pieces as often as the text has them, in no order."""
+    def _random(self, size: int, *, evenly: bool, generator: torch.Generator) -> Tensor:
+        """Draw pieces in no order: all alike, or as often as the text has them."""
+        if evenly:
+            return torch.randint(self.start + 1, self.vocabulary, (size,), generator=generator)
         return self.ids[torch.randint(0, len(self.ids), (size,), generator=generator)]
 
     def loss(self, model: Transformer, count: int, generator: torch.Generator) -> Tensor:

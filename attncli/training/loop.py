@@ -14,6 +14,10 @@ from torch import Tensor
 from attncli.attention.transformer import Transformer
 
 
+TABLE_FACTOR = 4.0
+"""How many times as fast the table of vectors learns."""
+
+
 @dataclass(frozen=True)
 class Schedule:
     """How long and how fast to learn.
@@ -57,7 +61,7 @@ def optimise(
     model.train()
     for step in range(schedule.steps):
         for group in optimiser.param_groups:
-            group["lr"] = schedule.rate(step)
+            group["lr"] = schedule.rate(step) * group["factor"]
         loss = loss_of(generator)
         optimiser.zero_grad(set_to_none=True)
         loss.backward()
@@ -70,10 +74,16 @@ def optimise(
 
 
 def _groups(model: Transformer, weight_decay: float) -> list[dict[str, object]]:
-    """Let only matrices decay."""
-    matrices = [parameter for parameter in model.parameters() if parameter.dim() > 1]
-    others = [parameter for parameter in model.parameters() if parameter.dim() < 2]
-    return [{"params": matrices, "weight_decay": weight_decay}, {"params": others, "weight_decay": 0.0}]
+    """Let only projections decay, and the table of vectors, which are long, learn faster."""
+    table = model.embedding.weight
+    projections = [p for name, p in model.named_parameters() if p.dim() == 2 and name.endswith("weight")]
+    inner = [p for p in projections if p is not table]
+    others = [p for p in model.parameters() if p is not table and all(p is not one for one in inner)]
+    return [
+        {"params": inner, "weight_decay": weight_decay, "factor": 1.0},
+        {"params": others, "weight_decay": 0.0, "factor": 1.0},
+        {"params": [table], "weight_decay": 0.0, "factor": TABLE_FACTOR},
+    ]
 
 
 def _tell(step: int, steps: int, losses: list[float], seconds: float) -> None:

@@ -54,7 +54,7 @@ def tiny_decoder(paths: Sequence[str]) -> Recipe:
     found = texts.find_texts(paths)
     shape = decoder.SHAPE
     tokenizer = vocabularies.pieces(_paragraphs(found), shape.vocabulary, ends=False)
-    task = decoder.Task(_pieces(tokenizer, found), tokenizer.token_to_id("<s>"))
+    task = decoder.Task(_pieces(tokenizer, found), tokenizer.token_to_id("<s>"), tokenizer.get_vocab_size())
     paragraphs = _held_out(found)
     held_out = figures.passages(tokenizer, paragraphs)
     return Recipe(

@@ -10,11 +10,11 @@ from torch import nn
 from torch.nn.functional import gelu, layer_norm
 
 from attncli.attention.operation import AttentionOperation
-from attncli.attention.positions import apply_rotary, rotary_frequencies, sinusoidal_positions
+from attncli.attention.positions import sinusoidal_positions
 from attncli.attention.transformer import Layer, Shape, Transformer, initialise
 
 BOTH = Shape(vocabulary=11, d_model=12, heads=3, encoder_layers=2, decoder_layers=1, feed_forward=7)
-DECODER = Shape(vocabulary=11, d_model=12, heads=3, decoder_layers=2, rotary_base=100.0)
+DECODER = Shape(vocabulary=11, d_model=12, heads=3, decoder_layers=2, distances=3)
 
 
 def made(shape: Shape, seed: int = 0) -> Transformer:
@@ -46,19 +46,21 @@ def feed(layer: Layer, x: torch.Tensor) -> torch.Tensor:
 @torch.no_grad()
 def test_an_encoder_decoder_is_what_its_formula_says() -> None:
     model, said, written = made(BOTH), torch.tensor([[1, 5, 9, 2, 7]]), torch.tensor([[3, 10, 4]])
-    x = model.embedding.weight[said] * 12**0.5 + sinusoidal_positions(5, 12)
+    for parameter in model.parameters():  # no zeros and no identity, behind which a mistake could hide
+        parameter += 0.2 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1))
+    x = model.embedding.weight[said] + sinusoidal_positions(5, 12)
     for layer in model.encoder:
         x = x + theirs(layer, "attention", normed(x, layer.attention_norm), normed(x, layer.attention_norm), None)
         x = x + feed(layer, x)
     memory = normed(x, model.encoder_norm)
-    x = model.embedding.weight[written] * 12**0.5 + sinusoidal_positions(3, 12)
+    x = model.embedding.weight[written] + sinusoidal_positions(3, 12)
     hidden = torch.ones(3, 3, dtype=torch.bool).triu(1)
     for layer in model.decoder:
         own = normed(x, layer.attention_norm)
         x = x + theirs(layer, "attention", own, own, hidden)
         x = x + theirs(layer, "cross", normed(x, layer.cross_norm), memory, None)
         x = x + feed(layer, x)
-    expected = normed(x, model.decoder_norm) @ model.head.weight.T @ model.embedding.weight.T
+    expected = normed(x, model.decoder_norm) @ model.head.weight.T @ model.embedding.weight.T / 12**0.5
     torch.testing.assert_close(model(said, written), expected, atol=1e-5, rtol=1e-5)
 
 
@@ -80,26 +82,24 @@ def test_a_decoder_never_looks_ahead_and_an_encoder_does() -> None:
 
 
 @torch.no_grad()
-def test_rotary_layers_are_the_first_ones_alone() -> None:
-    model = made(dataclasses.replace(DECODER, rotary_layers=1))
+def test_positions_are_told_to_the_first_layers_alone_and_heads_start_out_preferring_one_each() -> None:
+    model = made(dataclasses.replace(DECODER, layers_with_distances=1))
     seen: dict[str, AttentionOperation] = {}
-    model(torch.tensor([[4, 4, 4]]), watch=lambda name, operation, output: seen.update({name: operation}))
+    model(torch.tensor([[4, 4, 4, 4]]), watch=lambda name, operation, output: seen.update({name: operation}))
     assert list(seen) == ["decoder.0.attention", "decoder.1.attention"]
-    # The same token three times: only its place can make a difference, and only where it is told.
-    first, second = (seen[name].query[0, 0] for name in seen)
-    assert not torch.allclose(first[0], first[1]) and torch.allclose(second[0], second[1], atol=1e-6)
+    first, second = (operation.weights(range(3), slice(3, 4))[0, :, 0] for operation in seen.values())
+    assert first.argmax(dim=-1).tolist() == [3, 2, 1]  # itself, the one before, two before
+    torch.testing.assert_close(second, torch.full((3, 4), 0.25))  # the same token, whose place is not told
 
 
-def test_rotary_queries_are_turned_projections() -> None:
-    attention, x = made(DECODER).decoder[0].attention, torch.randn(1, 5, 12)
-    plain = attention.query(x).reshape(1, 5, 3, 4).transpose(1, 2)
-    torch.testing.assert_close(
-        attention.project(x)[0], apply_rotary(plain, rotary_frequencies(4, base=100.0)), atol=1e-6, rtol=0
-    )
+def test_an_encoder_s_heads_start_out_preferring_places_on_both_sides() -> None:
+    model = made(dataclasses.replace(DECODER, decoder_layers=0, encoder_layers=1))
+    best = model.encoder[0].attention.relative.table.argmax(dim=-1) - 3
+    assert best.tolist() == [0, -1, 1]
 
 
 def test_the_same_seed_gives_the_same_weights() -> None:
-    first, again, other = (made(BOTH, seed).head.weight for seed in (3, 3, 4))
+    first, again, other = (made(BOTH, seed).embedding.weight for seed in (3, 3, 4))
     assert torch.equal(first, again) and not torch.equal(first, other)
 
 

@@ -28,7 +28,7 @@ def test_alignment_counts_rows_whose_strongest_word_is_one_that_says_the_piece()
 
 
 def test_a_decoder_is_measured_and_the_null_is_what_even_rows_would_have() -> None:
-    model = Transformer(Shape(vocabulary=9, d_model=8, heads=2, decoder_layers=2, rotary_base=100.0))
+    model = Transformer(Shape(vocabulary=9, d_model=8, heads=2, decoder_layers=2))
     initialise(model, torch.Generator().manual_seed(0))
     for layer in model.decoder:  # no query: every row is even
         torch.nn.init.zeros_(layer.attention.query.weight)
