@@ -72,6 +72,11 @@ class TrainedSource:
         self._say_unknown()
 
     @property
+    def network(self) -> Transformer:
+        """What holds all its modules; their names are those of the sites."""
+        return self.model
+
+    @property
     def kinds(self) -> tuple[Kind, ...]:
         """The kinds of attention that this model has."""
         return tuple(kind for kind in KINDS if self.depth(kind))

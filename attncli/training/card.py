@@ -19,6 +19,12 @@ TOLERANCE = 0.05
 """How far the held-out figures of a second training may be from the first's: the seed is the same, but sums are not
 taken in the same order on every processor and with every number of threads. (Losses, in nats: the same.)"""
 
+STARTED = (
+    "Before training, heads that are told of positions preferred one place each (the token itself, the one before, …): "
+    "see `attncli.attention.transformer.initialise`. So a previous-token head was there to begin with, and training kept "
+    "it; an induction head was not."
+)
+
 MEANINGS = {
     "loss_nats": "mean loss of predicting the next piece of held-out text, in nats",
     "previous_token": "mean weight of its best head on the token before",
@@ -48,6 +54,7 @@ class Trained:
         training: With what it was trained, so that it can be again.
         data: Each text's name, licence and checksum.
         paragraphs: The text that was held out, so that figures can be measured again.
+        frequent: The piece that guessing without looking would guess.
     """
 
     name: str
@@ -61,6 +68,7 @@ class Trained:
     training: Mapping[str, Any]
     data: Sequence[Mapping[str, str]]
     paragraphs: Sequence[str] = ()
+    frequent: int | None = None
 
 
 def write(folder: Path, trained: Trained) -> None:
@@ -120,6 +128,7 @@ def _document(trained: Trained) -> dict[str, Any]:
         "data": [dict(text) for text in trained.data],
         "held_out": {
             "what": trained.held_out,
+            **({} if trained.frequent is None else {"frequent": trained.frequent}),
             "figures": {name: round(value, 4) for name, value in trained.figures.items()},
             "tolerance": TOLERANCE,
         },
@@ -141,6 +150,7 @@ def _page(document: Mapping[str, Any]) -> str:
         f"- Made by: `{training['command']}` ({training['steps']:,} steps of {training['batch_size']} sequences of "
         f"{training['length']} tokens, {training['seconds']:,} s, threads: {training['threads']}, "
         f"torch {training['torch']})",
+        *([f"- {STARTED}"] if shape["distances"] else []),
         f"- Licence of the weights: {document['licence']}",
         "- Learnt from: " + "; ".join(f"{text['name']}: {text['licence']}" for text in document["data"]),
         *(

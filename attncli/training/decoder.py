@@ -18,7 +18,7 @@ SHAPE = Shape(
 """Attention alone. Positions are told to the first layer only: what came before a token is its business, and the second
 layer has nothing but contents to go by. That is the division of labour of an induction head."""
 
-SCHEDULE = Schedule(steps=2400, batch_size=16, peak_rate=4e-3)
+SCHEDULE = Schedule(steps=2000, batch_size=16, peak_rate=4e-3)
 LENGTH = 64
 """Pieces of a training sequence, its ``<s>`` included. Every fourth batch has fewer and longer ones."""
 

@@ -13,7 +13,7 @@ from attncli.attention.transformer import Shape, Transformer
 from attncli.training.loop import Schedule
 
 SHAPE = Shape(vocabulary=2048, d_model=128, heads=4, encoder_layers=2, feed_forward=256, distances=16)
-SCHEDULE = Schedule(steps=2400, batch_size=16, peak_rate=4e-3)
+SCHEDULE = Schedule(steps=2000, batch_size=16, peak_rate=4e-3)
 LENGTH = 64
 MASKED = 0.15
 """Share of the pieces that are chosen; of these 8 in 10 are masked, one is another piece, one stays."""

@@ -33,6 +33,7 @@ class Recipe:
         measure: Gives the figures and the heads' roles of a trained model.
         held_out: On what they are measured.
         paragraphs: That text, where it is one.
+        frequent: The piece that guessing without looking would guess.
         data: What it learns from.
     """
 
@@ -47,6 +48,7 @@ class Recipe:
     held_out: str
     data: Sequence[Mapping[str, str]]
     paragraphs: Sequence[str] = ()
+    frequent: int | None = None
 
 
 def tiny_decoder(paths: Sequence[str]) -> Recipe:
@@ -94,6 +96,7 @@ def tiny_encoder(paths: Sequence[str]) -> Recipe:
         held_out=f"{len(held_out)} paragraphs of the same books, not trained on, 15 % of the pieces hidden",
         data=_data(found),
         paragraphs=paragraphs,
+        frequent=frequent,
     )
 
 
@@ -155,6 +158,7 @@ def train(recipe: Recipe, *, seed: int = 0, steps: int | None = None, command: s
         training=_training(recipe, schedule, seed, seconds, command),
         data=recipe.data,
         paragraphs=recipe.paragraphs,
+        frequent=recipe.frequent,
     )
 
 

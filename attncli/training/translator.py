@@ -17,7 +17,7 @@ from attncli.training import dates
 from attncli.training.loop import Schedule
 
 HEADS, D_MODEL = 4, 64
-SCHEDULE = Schedule(steps=1200, batch_size=64)
+SCHEDULE = Schedule(steps=800, batch_size=64)
 LENGTH = 16
 """Tokens of the longest date, at most."""
 

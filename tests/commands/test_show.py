@@ -10,20 +10,20 @@ from commandline import Cli
 TEXT = "the animal was too tired ."
 
 
-def test_a_sentence_without_a_model_is_shown_and_said_to_be_untrained(cli: Cli) -> None:
-    result = cli("show", "The animal was tired.")
+def test_the_scratch_model_is_said_to_be_untrained(cli: Cli) -> None:
+    result = cli("show", "The animal was tired.", "-m", "scratch")
     assert result.code == 0 and result.err == ""
     assert "scratch (untrained)" in result.out and "weights are random, not trained" in result.out
     assert "\x1b" not in result.out
 
 
 def test_json_has_the_documented_form_and_stdout_has_nothing_else(cli: Cli) -> None:
-    result = cli("show", "a b c", "--format", "json", "-q")
+    result = cli("show", "a b c", "--seed", "0", "--format", "json", "-q")
     document = result.json
     assert (document["schema"], document["command"], result.err) == (1, "show", "")
     assert [token["text"] for token in document["query_tokens"]] == ["a", "b", "c"]
     assert document["source"]["kind"] == "scratch" and document["provenance"]["seed"] == 0
-    assert document["provenance"]["argv"] == ["show", "a b c", "--format", "json", "-q"]
+    assert document["provenance"]["argv"] == ["show", "a b c", "--seed", "0", "--format", "json", "-q"]
     assert np.array(document["attention"][0]["weights"]).shape == (3, 3)
 
 
@@ -101,14 +101,14 @@ def test_cross_attention_is_what_a_pair_shows_by_default(cli: Cli, tiny_marian: 
 
 @pytest.mark.parametrize("arguments", [("-",), ()])
 def test_text_comes_from_stdin(cli: Cli, arguments: tuple[str, ...]) -> None:
-    document = cli("show", *arguments, "--json", stdin="zwölf Boxkämpfer\n".encode()).json
+    document = cli("show", *arguments, "-m", "scratch", "--json", stdin="zwölf Boxkämpfer\n".encode()).json
     assert [token["text"] for token in document["query_tokens"]] == ["zwölf", "Boxkämpfer"]
 
 
 def test_text_comes_from_a_file_and_may_start_with_a_dash(cli: Cli, tmp_path) -> None:
     (tmp_path / "t.txt").write_text("- one\n")
-    assert len(cli("show", "--file", str(tmp_path / "t.txt"), "--json").json["query_tokens"]) == 2
-    assert len(cli("show", "--json", "--", "-5 °C").json["query_tokens"]) == 4
+    assert len(cli("show", "-m", "scratch", "--file", str(tmp_path / "t.txt"), "--json").json["query_tokens"]) == 2
+    assert len(cli("show", "-m", "scratch", "--json", "--", "-5 °C").json["query_tokens"]) == 4
 
 
 @pytest.mark.parametrize("ending", ["png", "svg", "pdf", "json", "csv", "npz", "md", "tsv", "ndjson"])
