@@ -62,8 +62,8 @@ def _induction(seen: Seen) -> str | None:
         return None
     weight, query, key = found
     return (
-        f", an induction head: a token that came before attends to what followed it then, "
-        f"as {_named(query)} to {_named(key)} ({_short(weight)})"
+        ", an induction head: a token that came before attends to what followed it then. "
+        f"Row {_placed(query)} has {_short(weight)} on {_placed(key)}"
     )
 
 
@@ -85,7 +85,7 @@ def _beside(seen: Seen, offset: int, where: str) -> str | None:
     mean = float(np.mean([seen.matrix.values[pair] for pair in pairs])) if pairs else 0.0
     if mean < CLEAR:
         return None
-    return f": each token attends to {where} ({_short(mean)} of its weight, on average)"
+    return f": each token attends to {where}, with {_short(mean)} of its weight on average"
 
 
 def _alignment(seen: Seen) -> str | None:
@@ -97,8 +97,8 @@ def _alignment(seen: Seen) -> str | None:
     weight, query, key = found
     written = seen.queries[seen.queries.index(query) + 1]
     return (
-        f": each row attends to the words that say what is written next, "
-        f"as {_named(query)}, before {_named(written)}, to {_named(key)} ({_short(weight)})"
+        ": each row attends to the words that say what is written next. "
+        f"Row {_named(query)} is about to write {_named(written)}, and has {_short(weight)} on {_named(key)}"
     )
 
 
@@ -126,8 +126,14 @@ def _behind_the_same(queries: Tokens, keys: Tokens) -> Iterator[tuple[int, int]]
 
 
 def _named(token: Token) -> str:
-    return f'"{token.label.strip("·")}" ({token.position})'
+    return f'"{token.label.strip("·")}"'
+
+
+def _placed(token: Token) -> str:
+    """Name a token that may stand at several places."""
+    return f"{_named(token)} ({token.position})"
 
 
 def _short(weight: float) -> str:
-    return f"{weight:.2f}".removeprefix("0")
+    """Write a weight as the map's cells do."""
+    return "1.0" if weight >= 0.995 else f"{weight:.2f}".removeprefix("0")

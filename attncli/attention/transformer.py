@@ -42,8 +42,8 @@ class Shape:
         feed_forward: Size of the feed-forward network's hidden layer; 0 for attention alone.
         distances: Up to how far apart self-attention tells positions (`RelativeBias`); None for sinusoidal positions,
             which are added to the input.
-        layers_with_distances: How many layers, from the first, are told of positions so; all where None. A later one sees
-            where something stands only by what earlier layers wrote into the vectors.
+        layers_with_distances: How many layers, from the first, are told of positions so; all where None. A later one
+            sees where something stands only by what earlier layers wrote into the vectors.
     """
 
     vocabulary: int
@@ -173,7 +173,8 @@ class Transformer(nn.Module):
         return x
 
     def _logits(self, x: Tensor) -> Tensor:
-        return self.head(x) @ self.embedding.weight.T * self.shape.d_model**-0.5
+        logits: Tensor = self.head(x) @ self.embedding.weight.T * self.shape.d_model**-0.5
+        return logits
 
 
 @torch.no_grad()
@@ -219,7 +220,9 @@ def _prefer_places(relative: RelativeBias, *, causal: bool) -> None:
     """Let the heads prefer the token itself, the one before, two before …; or by turns before and behind."""
     for head in range(len(relative.table)):
         offset = -head if causal else (head + 1) // 2 * (1 if head % 2 == 0 else -1)
-        relative.table[head, relative.distances + max(-relative.distances, min(offset, relative.distances))] = PLACE
+        relative.table[
+            head, relative.distances + max(-relative.distances, min(offset, relative.distances))
+        ] = PLACE
 
 
 def _stack(shape: Shape, layers: int, *, causal: bool, cross: bool) -> nn.ModuleList:

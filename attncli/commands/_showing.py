@@ -26,7 +26,7 @@ class Wanted(Protocol):
     """Which part of the attention, and how; the options of ``show``."""
 
     @property
-    def layer(self) -> str: ...
+    def layer(self) -> str | None: ...
     @property
     def query(self) -> str | None: ...
     @property
@@ -119,7 +119,7 @@ class Showing:
         sizes = self.source.depth(self.kind), len(queries), len(keys)
         kept = FullWeights(self.kind, self.layers, self.heads, *sizes, rows, columns)
         run = self.source.run([kept])
-        kept.raise_if_missing(self.wanted.layer)
+        kept.raise_if_missing(self.wanted.layer or "all")
         matrices = kept.matrices()
         if merging:
             starts = words.word_starts(queries), words.word_starts(keys)
@@ -137,7 +137,7 @@ class Showing:
         sizes = self.source.depth(self.kind), len(queries), len(keys)
         kept = PooledPicture(self.kind, self.layers, self.heads, *sizes, how)
         run = self.source.run([kept])
-        kept.raise_if_missing(self.wanted.layer)
+        kept.raise_if_missing(self.wanted.layer or "all")
         shown, across = cell_tokens(queries, kept.query_cuts), cell_tokens(keys, kept.key_cuts)
         pooled = Pooling(how, len(queries), len(keys))
         made = provenance(run)

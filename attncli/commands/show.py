@@ -7,7 +7,7 @@ A text too long to draw each pair is pooled into a picture of at most 512×512 c
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 import typer
@@ -115,13 +115,13 @@ def show(
 
     default = "table" if choice.top is not None else "heatmap"
     plan = plan_output(output, "MatrixGrid", default=default)
-    everything = replace(choice, layer=choice.layer or "all", head=choice.head or "all")
-    layers, heads = parse_selection(everything.layer, "layer"), parse_selection(everything.head, "head")
+    layers = parse_selection(choice.layer or "all", "layer")
+    heads = parse_selection(choice.head or "all", "head")
     check_writing(writing, model, choice.pair)
     name = model_name(model, scratch, choice.pair)
     source = open_source(text.read("show"), choice.pair, model, scratch, output, writing)
     kind = choose_kind(source.kinds, choice.kind)
-    showing = Showing(source, kind, layers, heads, everything)
+    showing = Showing(source, kind, layers, heads, choice)
     if model.model is None and choice.layer is None and choice.head is None:
         showing = showing.of_one_head(roles_of(name))
     view, run = showing.view({name for _, name in plan.files} | ({plan.stdout} if plan.stdout else set()))

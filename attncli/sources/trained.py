@@ -123,7 +123,7 @@ class TrainedSource:
         return tokens
 
     def _target(self, pair: str | None, truncate: bool) -> Tokens:
-        start = int(self.tokenizer.token_to_id("<s>"))
+        start: int = self.tokenizer.token_to_id("<s>")  # type: ignore[assignment]  # every card has one
         if pair is None:
             written = self._write(start)
             self.notes.append(

@@ -20,9 +20,9 @@ TOLERANCE = 0.05
 taken in the same order on every processor and with every number of threads. (Losses, in nats: the same.)"""
 
 STARTED = (
-    "Before training, heads that are told of positions preferred one place each (the token itself, the one before, …): "
-    "see `attncli.attention.transformer.initialise`. So a previous-token head was there to begin with, and training kept "
-    "it; an induction head was not."
+    "Before training, heads that are told of positions preferred one place each (the token itself, the one before, …), "
+    "see `attncli.attention.transformer.initialise`. So a previous-token head was there to begin with, and training "
+    "kept it; an induction head was not."
 )
 
 MEANINGS = {

@@ -13,7 +13,6 @@ from torch import Tensor
 
 from attncli.attention.transformer import Transformer
 
-
 TABLE_FACTOR = 4.0
 """How many times as fast the table of vectors learns."""
 
@@ -64,7 +63,7 @@ def optimise(
             group["lr"] = schedule.rate(step) * group["factor"]
         loss = loss_of(generator)
         optimiser.zero_grad(set_to_none=True)
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()
         losses.append(loss.item())

@@ -56,7 +56,7 @@ def tiny_decoder(paths: Sequence[str]) -> Recipe:
     found = texts.find_texts(paths)
     shape = decoder.SHAPE
     tokenizer = vocabularies.pieces(_paragraphs(found), shape.vocabulary, ends=False)
-    task = decoder.Task(_pieces(tokenizer, found), tokenizer.token_to_id("<s>"), tokenizer.get_vocab_size())
+    task = decoder.Task(_pieces(tokenizer, found), _id(tokenizer, "<s>"), tokenizer.get_vocab_size())
     paragraphs = _held_out(found)
     held_out = figures.passages(tokenizer, paragraphs)
     return Recipe(
@@ -79,7 +79,7 @@ def tiny_encoder(paths: Sequence[str]) -> Recipe:
     found = texts.find_texts(paths)
     shape = encoder.SHAPE
     tokenizer = vocabularies.pieces(_paragraphs(found), shape.vocabulary, ends=True)
-    start, end, gap = (tokenizer.token_to_id(name) for name in ("<s>", "</s>", "<mask>"))
+    start, end, gap = (_id(tokenizer, name) for name in ("<s>", "</s>", "<mask>"))
     task = encoder.Task(_pieces(tokenizer, found), start, end, gap, tokenizer.get_vocab_size())
     paragraphs = _held_out(found)
     held_out = figures.passages(tokenizer, paragraphs)
@@ -173,6 +173,12 @@ def _training(recipe: Recipe, schedule: Schedule, seed: int, seconds: int, comma
         "seconds": seconds,
         "threads": torch.get_num_threads(),
     }
+
+
+def _id(tokenizer: Tokenizer, name: str) -> int:
+    number = tokenizer.token_to_id(name)
+    assert number is not None, f"{name} is no token"
+    return number
 
 
 def _paragraphs(found: Sequence[texts.Text]) -> list[str]:

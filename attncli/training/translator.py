@@ -54,7 +54,7 @@ class Task:
         width = max(map(len, said))
         padded = torch.tensor([row + [of("<pad>")] * (width - len(row)) for row in said])
         written = [[of("<s>"), *map(of, one.written), of("</s>")] for one in drawn]
-        return Batch(padded, padded != of("<pad>"), torch.tensor(written))
+        return Batch(padded, padded.ne(of("<pad>") or 0), torch.tensor(written))
 
     def draw(self, count: int, generator: torch.Generator) -> Batch:
         """Draw dates that may be trained on."""

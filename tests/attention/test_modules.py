@@ -218,8 +218,8 @@ def test_a_relative_bias_is_added_to_the_scores_and_reaches_who_observes():
     module = MultiHeadAttention(D_MODEL, HEADS, causal=True, distances=2).double()
     torch.nn.init.normal_(module.relative.table)
     x, seen = inputs()[0], []
-    output, weights = module(x, observe=lambda operation, output: seen.append(operation))
-    Q, K, V = module.project(x)
+    weights = module(x, observe=lambda operation, output: seen.append(operation))[1]
+    Q, K, _ = module.project(x)
     bias = torch.stack(
         [torch.stack([module.relative.table[:, max(j - i, -2) + 2] for j in range(i + 1)], -1) for i in [6]]
     )[0]

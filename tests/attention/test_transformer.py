@@ -23,7 +23,9 @@ def made(shape: Shape, seed: int = 0) -> Transformer:
     return model.eval()
 
 
-def theirs(layer: Layer, part: str, x: torch.Tensor, source: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
+def theirs(
+    layer: Layer, part: str, x: torch.Tensor, source: torch.Tensor, mask: torch.Tensor | None
+) -> torch.Tensor:
     """Attend by torch.nn.MultiheadAttention with the weights of ours."""
     ours = getattr(layer, part)
     module = nn.MultiheadAttention(12, 3, batch_first=True).eval()
@@ -50,7 +52,9 @@ def test_an_encoder_decoder_is_what_its_formula_says() -> None:
         parameter += 0.2 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1))
     x = model.embedding.weight[said] + sinusoidal_positions(5, 12)
     for layer in model.encoder:
-        x = x + theirs(layer, "attention", normed(x, layer.attention_norm), normed(x, layer.attention_norm), None)
+        x = x + theirs(
+            layer, "attention", normed(x, layer.attention_norm), normed(x, layer.attention_norm), None
+        )
         x = x + feed(layer, x)
     memory = normed(x, model.encoder_norm)
     x = model.embedding.weight[written] + sinusoidal_positions(3, 12)

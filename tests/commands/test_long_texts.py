@@ -29,9 +29,13 @@ def test_a_pooled_map_in_json_says_what_its_cells_are_and_fits_the_schema(cli: C
 
 def test_a_pooled_maximum_is_the_maximum_of_the_full_weights(cli: Cli) -> None:
     pooled = np.array(
-        cli("show", LONG, "-m", "scratch", "--pool", "max", "--json", "--yes-large").json["attention"][0]["weights"]
+        cli("show", LONG, "-m", "scratch", "--pool", "max", "--json", "--yes-large").json["attention"][0][
+            "weights"
+        ]
     )
-    full = np.array(cli("show", LONG, "-m", "scratch", "--json", "--yes-large").json["attention"][0]["weights"])
+    full = np.array(
+        cli("show", LONG, "-m", "scratch", "--json", "--yes-large").json["attention"][0]["weights"]
+    )
     edges = [cell * 600 // 512 for cell in range(512)]
     expected = np.maximum.reduceat(np.maximum.reduceat(full, edges, axis=0), edges, axis=1)
     np.testing.assert_allclose(pooled, expected, atol=1e-6)

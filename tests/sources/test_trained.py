@@ -64,7 +64,9 @@ def test_figures_measured_again_are_those_of_the_card(name: str) -> None:
             found, roles = figures.measure_decoder(model, passages, ordinary=1)
         else:
             gap = tokenizer.token_to_id("<mask>")
-            found, roles = figures.measure_encoder(model, passages, gap, card.document["held_out"]["frequent"])
+            found, roles = figures.measure_encoder(
+                model, passages, gap, card.document["held_out"]["frequent"]
+            )
     assert found == pytest.approx(card.held_out, abs=2e-3)
     best = {(role.kind, role.layer, role.head, role.role): role.score for role in roles}
     for role in card.roles:
@@ -80,7 +82,10 @@ def test_the_figures_are_what_was_promised() -> None:
 
 
 def test_a_translator_writes_by_itself_what_it_would_be_given() -> None:
-    alone, given = TrainedSource("tiny-translator", DATE), TrainedSource("tiny-translator", DATE, "1984-05-23")
+    alone, given = (
+        TrainedSource("tiny-translator", DATE),
+        TrainedSource("tiny-translator", DATE, "1984-05-23"),
+    )
     assert alone.run([]).notes == ('tiny-translator wrote "1984-05-23" itself',)
     assert [token.text for token in given.axes("cross")[0]] == ["<s>", "19", "84", "-", "05", "-", "23"]
     assert [token.position for token in given.axes("cross")[0]] == list(range(7))
@@ -123,7 +128,9 @@ def test_a_site_s_module_is_found_in_the_network_by_its_name() -> None:
 
 
 def test_what_a_translator_does_not_know_is_said() -> None:
-    assert "does not know: hello" in " ".join(TrainedSource("tiny-translator", "hello may hello first").run([]).notes)
+    assert "does not know: hello" in " ".join(
+        TrainedSource("tiny-translator", "hello may hello first").run([]).notes
+    )
 
 
 @pytest.mark.parametrize("text", ["", "<s>"])

@@ -40,7 +40,11 @@ def test_each_piece_comes_from_the_words_that_say_it(date: tuple[int, int, int],
 def test_the_order_of_the_words_differs_and_what_they_say_does_not() -> None:
     date = datetime.date(1866, 8, 21)
     first, second = dates.said(date, Fixed(0.59)), dates.said(date, Fixed(0.61))
-    assert first.said[:4] == ("the", "twenty", "first", "of") and second.said[:3] == ("august", "the", "twenty")
+    assert first.said[:4] == ("the", "twenty", "first", "of") and second.said[:3] == (
+        "august",
+        "the",
+        "twenty",
+    )
     assert by_word(first) == by_word(second)
 
 

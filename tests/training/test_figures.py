@@ -6,7 +6,9 @@ from attncli.training import dates, figures
 
 
 def test_means_are_over_the_rows_that_have_something_to_look_at() -> None:
-    weights = torch.tensor([[[1.0, 0.0, 0.0], [0.7, 0.3, 0.0], [0.1, 0.5, 0.4]], [[1.0, 0, 0], [0, 1, 0], [0, 0, 1]]])
+    weights = torch.tensor(
+        [[[1.0, 0.0, 0.0], [0.7, 0.3, 0.0], [0.1, 0.5, 0.4]], [[1.0, 0, 0], [0, 1, 0], [0, 0, 1]]]
+    )
     means = figures.HeadMeans()
     means.add({"decoder.1.attention": weights[None]}, figures.beside(3, -1))
     best, other = means.roles("previous-token")
@@ -19,8 +21,11 @@ def test_special_tokens_are_no_occurrence() -> None:
 
 
 def test_alignment_counts_rows_whose_strongest_word_is_one_that_says_the_piece() -> None:
-    one = dates.Dated(("may", "first", "ten", "two"), ("10", "02", "-", "05", "-", "01"),
-                      tuple(map(frozenset, ({2}, {3}, (), {0}, (), {1}))))
+    one = dates.Dated(
+        ("may", "first", "ten", "two"),
+        ("10", "02", "-", "05", "-", "01"),
+        tuple(map(frozenset, ({2}, {3}, (), {0}, (), {1}))),
+    )
     weights = torch.full((1, 7, 4), 0.1)
     for row, word in enumerate((2, 3, 0, 0, 1, 3, 0)):  # right, right, (dash), right, (dash), wrong, (end)
         weights[0, row, word] = 0.7

@@ -33,8 +33,10 @@ def test_broken_lines_are_joined_and_every_part_is_trained_on_or_held_out(tmp_pa
 
 
 def test_packages_are_found_in_the_folder_they_were_unpacked_into(tmp_path: Path) -> None:
-    for name, content in ((NOVELS, r_object(BOOK.split("\n")[:900]) + r_object(BOOK.split("\n")[900:])),
-                          (DICTIONARY, gzip.compress(BOOK.encode()))):
+    for name, content in (
+        (NOVELS, r_object(BOOK.split("\n")[:900]) + r_object(BOOK.split("\n")[900:])),
+        (DICTIONARY, gzip.compress(BOOK.encode())),
+    ):
         (tmp_path / name).parent.mkdir(parents=True)
         (tmp_path / name).write_bytes(content)
     novels, dictionary = find_texts([str(tmp_path)])
