@@ -134,6 +134,20 @@ class Transformer(nn.Module):
     ) -> Float[Tensor, "batch out_length vocabulary"]:
         """Give the logits of a token at each position: of `target` where there are two texts, else of `ids`.
 
+        See `states` for the arguments.
+        """
+        return self.logits(self.states(ids, target, mask, watch=watch))
+
+    def states(
+        self,
+        ids: Int64[Tensor, "batch length"],
+        target: Int64[Tensor, "batch target_length"] | None = None,
+        mask: Bool[Tensor, "batch length"] | None = None,
+        *,
+        watch: Watcher | None = None,
+    ) -> Float[Tensor, "batch out_length d_model"]:
+        """Give the last vectors, from which the logits are made.
+
         Args:
             ids: The text; the encoder's, where there is an encoder.
             target: What the decoder of an encoder–decoder has written so far.
@@ -152,10 +166,11 @@ class Transformer(nn.Module):
             memory = self.encoder_norm(self._through("encoder", self.embed(ids), None, keys, watch))
         if self.decoder_norm is None:
             assert memory is not None
-            return self._logits(memory)
+            return memory
         written = ids if target is None else target
         x = self._through("decoder", self.embed(written), memory, keys, watch)
-        return self._logits(self.decoder_norm(x))
+        last: Tensor = self.decoder_norm(x)
+        return last
 
     def embed(self, ids: Int64[Tensor, "batch length"]) -> Float[Tensor, "batch length d_model"]:
         """Give each token its vector, with its position where that is told here."""
@@ -172,8 +187,9 @@ class Transformer(nn.Module):
             x = layer(x, memory, keys, watch, f"{stack}.{index}")
         return x
 
-    def _logits(self, x: Tensor) -> Tensor:
-        logits: Tensor = self.head(x) @ self.embedding.weight.T * self.shape.d_model**-0.5
+    def logits(self, states: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch vocabulary"]:
+        """Compare vectors with every token's."""
+        logits: Tensor = self.head(states) @ self.embedding.weight.T * self.shape.d_model**-0.5
         return logits
 
 
