@@ -21,9 +21,7 @@ from numpy.typing import NDArray
 
 from attncli.analysis.observers.word_weights import LayerWords
 from attncli.analysis.proportions import Share
-
-Head = tuple[str, int, int]
-"""Kind, layer and head."""
+from attncli.analysis.ranked_heads import Head
 
 
 @dataclass(frozen=True)
@@ -67,7 +65,8 @@ class PairQuestion:
             values: ``(heads, candidates)``.
         """
         right = np.array([word in self.targets for word in self.candidates])
-        return right[values.argmax(axis=1)] & (values.max(axis=1) > 0)
+        found: NDArray[np.bool_] = right[values.argmax(axis=1)] & (values.max(axis=1) > 0)
+        return found
 
     def offset_hits(self, offset: int) -> bool:
         """Whether the word that many words behind (negative: before) is right."""
@@ -99,7 +98,8 @@ class Answers:
 
     def ranked(self) -> list[int]:
         """Rank heads by how often they were right; of equals the earlier layer and head first."""
-        return np.argsort(-self.hits.sum(axis=1), kind="stable").tolist()
+        order: list[int] = np.argsort(-self.hits.sum(axis=1), kind="stable").tolist()
+        return order
 
     def best_head(self, pairs: Sequence[int]) -> int:
         """Find the head that was right most often on some pairs."""
@@ -159,7 +159,7 @@ def answers_of(
         measured: What was kept of the questions' pairs, one question behind the other.
     """
     edges = np.cumsum([0, *(len(question.candidates) for question in questions)])
-    found = {}
+    found: dict[Head, NDArray[np.bool_]] = {}
     for layer in measured:
         hits = np.stack(
             [

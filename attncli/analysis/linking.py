@@ -19,7 +19,9 @@ import numpy as np
 
 from attncli.analysis.observers.word_weights import LayerWords
 
-FORMULA = "excess = weight − the head's mean weight at the same distance in words, over the text's other words"
+FORMULA = (
+    "excess = weight − the head's mean weight at the same distance in words, over the text's other words"
+)
 
 
 @dataclass(frozen=True)
@@ -57,9 +59,7 @@ class Question:
     def rivals(self) -> tuple[int, ...]:
         """The other key words that the query word may attend to, itself left out."""
         last = self.query if self.causal else len(self.keys)
-        return tuple(
-            key for key in range(last) if key != self.key and not (self.same and key == self.query)
-        )
+        return tuple(key for key in range(last) if key != self.key and not (self.same and key == self.query))
 
     @property
     def pairs(self) -> list[tuple[range, range]]:

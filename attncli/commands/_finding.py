@@ -115,7 +115,7 @@ def rank_in_text(
     kind = choose_kind(source.kinds, wanted.kind)
     texts = _texts_of(source, kind, text, wanted.pair)
 
-    from attncli.analysis.find_views import TextSearch, link_view
+    from attncli.analysis.link_view import TextSearch, link_view
     from attncli.analysis.linking import links
     from attncli.analysis.observers import WordWeights
 
@@ -130,9 +130,7 @@ def rank_in_text(
     return link_view(found, asked, run, provenance(run), wanted.top), run
 
 
-def _texts_of(
-    source: Opened, kind: Kind, text: str, pair: str | None
-) -> tuple[Sequence[str], Sequence[str]]:
+def _texts_of(source: Opened, kind: Kind, text: str, pair: str | None) -> tuple[Sequence[str], Sequence[str]]:
     """Give the texts that the query tokens and the key tokens point into."""
     if pair is None:
         return (text,), (text,)
@@ -148,7 +146,10 @@ def _texts_of(
 
 
 def _question(
-    axes: tuple[Tokens, Tokens], texts: tuple[Sequence[str], Sequence[str]], kind: Kind, named: tuple[str, str]
+    axes: tuple[Tokens, Tokens],
+    texts: tuple[Sequence[str], Sequence[str]],
+    kind: Kind,
+    named: tuple[str, str],
 ) -> tuple[tuple[Span, Span], Question]:
     """Find the two words, and the words around them."""
     from attncli.analysis.linking import Question
@@ -181,7 +182,9 @@ def _place(tokens: Tokens, texts: Sequence[str], spec: str, option: str) -> tupl
     from attncli.sources.picking import pick_one
 
     if all(token.special or token.start is None for token in tokens):
-        raise CaptureError("the tokenizer gives no offsets, so that no word can be found", "use a fast tokenizer")
+        raise CaptureError(
+            "the tokenizer gives no offsets, so that no word can be found", "use a fast tokenizer"
+        )
     span = pick_one(word_tokens(tokens, word_starts(tokens)), tokens, spec, option, texts)
     places = places_of(tokens, span, texts)
     if places is None:

@@ -58,7 +58,7 @@ def rank_over_pairs(search: Search, name: str, *, reverse: bool, seed: int) -> t
     with sign_of_life(f"asking all heads about {len(pairs.pairs)} pairs …", search.output):
         answers, run = _answers(search, texts, pairs)
 
-    from attncli.analysis.find_views import PairSearch, pairs_view
+    from attncli.analysis.pairs_view import PairSearch, pairs_view
 
     best = answers.ranked()[0]
     shown = next((number for number, hit in enumerate(answers.hits[best]) if hit), 0)
@@ -150,7 +150,8 @@ def _answers(search: Search, texts: Sequence[Asked], pairs: PairSet) -> tuple[An
     from attncli.analysis.labelled import Answers, answers_of
     from attncli.analysis.observers import WordWeights
 
-    runs, hits, questions = [], [], []
+    runs, hits = [], []
+    questions: list[PairQuestion] = []
     heads: tuple[tuple[str, int, int], ...] = ()
     for text in texts:
         if not text.questions:

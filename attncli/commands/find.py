@@ -31,7 +31,9 @@ class Words:
 
     from_: Annotated[
         str | None,
-        typer.Option("--from", metavar="WORD", help="The word that attends: it, or it:2 for its second place."),
+        typer.Option(
+            "--from", metavar="WORD", help="The word that attends: it, or it:2 for its second place."
+        ),
     ] = None
     to: Annotated[str | None, typer.Option("--to", metavar="WORD", help="The word it attends to.")] = None
     examples: Annotated[
