@@ -181,15 +181,24 @@ def _place(tokens: Tokens, texts: Sequence[str], spec: str, option: str) -> tupl
     from attncli.analysis.words import places_of, word_starts, word_tokens
     from attncli.sources.picking import pick_one
 
-    if all(token.special or token.start is None for token in tokens):
-        raise CaptureError(
-            "the tokenizer gives no offsets, so that no word can be found", "use a fast tokenizer"
-        )
+    require_offsets(tokens)
     span = pick_one(word_tokens(tokens, word_starts(tokens)), tokens, spec, option, texts)
     places = places_of(tokens, span, texts)
     if places is None:
         raise UsageError(f"{option} {safe_label(spec)}: no token stands for it")
     return span, places
+
+
+def require_offsets(tokens: Tokens) -> None:
+    """Refuse tokens that do not say which characters they stand for.
+
+    Raises:
+        CaptureError: None of them does.
+    """
+    if all(token.special or token.start is None for token in tokens):
+        raise CaptureError(
+            "the tokenizer gives no offsets, so that no word can be found", "save it as a fast tokenizer"
+        )
 
 
 def _quoted(text: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from attncli.commands._finding import Search
+from attncli.commands._finding import Search, require_offsets
 from attncli.commands._running import choose_kind, load_options, provenance, sign_of_life
 from attncli.errors import UsageError
 from attncli.labels import safe_label
@@ -113,6 +113,7 @@ def _read(pairs: PairSet, opened: Open, asked_kind: str | None) -> Sequence[Aske
             continue
         kind = choose_kind(source.kinds, asked_kind)
         tokens = source.axes(kind)[0]
+        require_offsets(tokens)
         read = [_question(pair, tokens, kind, number) for pair in its_pairs]
         bad += [one for one in read if isinstance(one, BadLine)]
         answerable = (one for one in read if not isinstance(one, BadLine) and one.answerable)

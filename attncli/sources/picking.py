@@ -17,7 +17,7 @@ _OCCURRENCE = re.compile(r"(.+):(\d+)", re.DOTALL)
 _QUOTED = re.compile(r'"([^"]*)"(?::(\d+))?')
 
 _MOST_SHOWN = 8
-_CONTEXT = 12
+_CONTEXT = 14
 
 Run = tuple[int, ...]
 
@@ -120,11 +120,13 @@ def _times(count: int) -> str:
 
 
 def _around(texts: Sequence[str], place: Span) -> str:
-    """Show a place with a few characters around it."""
+    """Show a place with a few words around it."""
     text = texts[place.sequence]
     start, end = max(0, place.start - _CONTEXT), min(len(text), place.end + _CONTEXT)
-    before, after = "…" if start else "", "…" if end < len(text) else ""
-    return f"{before}{safe_label(text[start:end].strip())}{after}"
+    before, after = text[start : place.start], text[place.end : end]
+    before = f"…{before.partition(' ')[2]}" if start else before
+    after = f"{after.rpartition(' ')[0]}…" if end < len(text) else after
+    return safe_label(before + text[place.start : place.end] + after)
 
 
 def _span(tokens: Tokens, run: Run, option: str) -> Span:
