@@ -114,8 +114,10 @@ def _link_notes(search: TextSearch) -> list[str]:
         if others
         else "no other word has a word at that distance: there is no average, and heads go by their weight"
     )
+    first = "one of these words is the first token, on which many heads of causal models rest: their average is high"
     return [
         f"{stands}; {about}",
+        *([first] if question.leans_on_first else []),
         WORDS_RULE,
         f'place 1: "{key}" is the strongest word for "{query}"; itself and special tokens do not count',
     ]

@@ -55,6 +55,11 @@ class Question:
         rows = range(len(self.queries))
         return tuple(row for row in rows if row != self.query and 0 <= row + self.distance < len(self.keys))
 
+    @property
+    def leans_on_first(self) -> bool:
+        """Whether the average takes in weight on the first token of a causal model, where many heads rest."""
+        return self.causal and any(0 in self.keys[row + self.distance] for row in self.others)
+
     @cached_property
     def rivals(self) -> tuple[int, ...]:
         """The other key words that the query word may attend to, itself left out."""

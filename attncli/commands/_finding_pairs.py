@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from attncli.commands._finding import Search, require_offsets
+from attncli.commands._progress import counted
 from attncli.commands._running import choose_kind, load_options, provenance, sign_of_life
 from attncli.errors import UsageError
 from attncli.labels import safe_label
@@ -55,8 +56,7 @@ def rank_over_pairs(search: Search, name: str, *, reverse: bool, seed: int) -> t
     pairs = read_pairs(name)
     pairs = pairs.reversed() if reverse else pairs
     texts = list(_read(pairs, _opener(search), search.wanted.kind))
-    with sign_of_life(f"asking all heads about {len(pairs.pairs)} pairs …", search.output):
-        answers, run = _answers(search, texts, pairs)
+    answers, run = _answers(search, texts, pairs)
 
     from attncli.analysis.pairs_view import PairSearch, pairs_view
 
@@ -154,9 +154,7 @@ def _answers(search: Search, texts: Sequence[Asked], pairs: PairSet) -> tuple[An
     runs, hits = [], []
     questions: list[PairQuestion] = []
     heads: tuple[tuple[str, int, int], ...] = ()
-    for text in texts:
-        if not text.questions:
-            continue
+    for text in counted([one for one in texts if one.questions], "asking all heads", search.output):
         wanted = [pair for question in text.questions for pair in question.pairs]
         kept = WordWeights(text.kind, search.layers, search.heads, text.source.depth(text.kind), wanted)
         runs.append(text.source.run([kept]))

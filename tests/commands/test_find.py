@@ -115,6 +115,16 @@ def test_the_table_says_how_it_was_computed_and_what_shows_the_best_head(cli: Cl
     assert max(map(len, out.splitlines())) <= 80
 
 
+def test_a_causal_models_first_token_in_the_average_is_told(cli: Cli, tiny_llama: str) -> None:
+    def notes(query: str, key: str) -> str:
+        return " ".join(
+            cli("find", TINY, "--from", query, "--to", key, "-m", tiny_llama, "--json").json["notes"]
+        )
+
+    assert "is the first token, on which many heads" in notes("it", "animal")
+    assert "is the first token, on which many heads" not in notes("animal", "the")
+
+
 def test_the_command_that_is_told_shows_the_weight_that_is_told(cli: Cli, tiny_bert: str) -> None:
     import shlex
 
@@ -336,5 +346,8 @@ def test_a_tokenizer_without_offsets_is_told(cli: Cli, tiny_bert: str, monkeypat
         return tuple(replace(token, start=None, end=None) for token in made(*given, **named))
 
     monkeypatch.setattr(pretrained, "tokens_from_encoding", blind)
-    for result in (find(cli, tiny_bert), cli("find", "--examples", "coreference", "-m", tiny_bert, "--truncate")):
+    for result in (
+        find(cli, tiny_bert),
+        cli("find", "--examples", "coreference", "-m", tiny_bert, "--truncate"),
+    ):
         assert result.code == 1 and "the tokenizer gives no offsets" in result.err
