@@ -29,9 +29,7 @@ def suits(block: WeightBlock, batch: Batch) -> bool:
     return block.scores is None and block.first_key == 0 and block.weights.shape[-1] == keys <= MOST_KEYS
 
 
-def rows(
-    block: WeightBlock, batch: Batch, names: Sequence[str]
-) -> Float[Tensor, "metrics batch heads rows"]:
+def rows(block: WeightBlock, batch: Batch, names: Sequence[str]) -> Float[Tensor, "metrics batch heads rows"]:
     """Give the numbers of each row by each of some metrics; NaN where undefined."""
     shared = _Shared(block, batch)
     found = block.weights.new_empty(len(names), *block.weights.shape[:3])

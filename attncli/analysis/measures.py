@@ -30,7 +30,9 @@ class Measures:
     @classmethod
     def of_kind(cls, kind: Kind, wanted: Sequence[str] | None = None) -> Measures:
         """Choose the metrics that have a meaning for a kind of attention; all of them by default."""
-        found = [name for name, entry in registry.entries("metrics").items() if kind in entry.attributes["kinds"]]  # type: ignore[operator]
+        found = [
+            name for name, entry in registry.entries("metrics").items() if kind in entry.attributes["kinds"]
+        ]  # type: ignore[operator]
         chosen = [name for name in found if wanted is None or name in wanted]
         per = {name: attribute(name, "per") for name in chosen}
         return cls(tuple(name for what in ("row", "text") for name in chosen if per[name] == what))
@@ -98,7 +100,9 @@ def without_keys(
     dropped = (block.weights @ out.to(block.weights).transpose(-1, -2)).squeeze(-1)
     total = block.weights.sum(dim=-1)
     rest = total - dropped
-    factor = torch.where(rest > 1e-6 * total, total / rest, 0.0)  # a row that was on them alone has nothing left
+    factor = torch.where(
+        rest > 1e-6 * total, total / rest, 0.0
+    )  # a row that was on them alone has nothing left
     weights = block.weights.masked_fill(out, 0.0) * factor.unsqueeze(-1)
     allowed = ~out if block.allowed is None else block.allowed & ~out
     allowed = allowed.expand(-1, -1, block.weights.shape[2], -1)

@@ -41,9 +41,7 @@ class Tally:
             values: ``(metrics, heads, texts)``: each text's sum over its rows.
             counts: In how many rows that is.
         """
-        parts = np.stack(
-            [counts > 0, counts, values, values * values, values * counts, counts * counts]
-        )
+        parts = np.stack([counts > 0, counts, values, values * values, values * counts, counts * counts])
         # Text after text, so that the same texts in the same order give the same bits however they come in batches.
         for text in range(parts.shape[-1]):
             self.sums += parts[..., text]
@@ -76,7 +74,10 @@ class Tally:
         apart = np.maximum(squares - 2 * ratio * products + ratio * ratio * rows_squared, 0.0)
         enough = texts > 1
         variance = np.divide(
-            texts * apart, (texts - 1) * rows * rows, out=np.full_like(rows, math.nan), where=enough & (rows > 0)
+            texts * apart,
+            (texts - 1) * rows * rows,
+            out=np.full_like(rows, math.nan),
+            where=enough & (rows > 0),
         )
         found: Numbers = np.sqrt(variance)
         return found

@@ -139,9 +139,7 @@ class BatchedModel:
         """Give the number of layers of the stack that has this kind of attention."""
         return self._source.depth(kind)
 
-    def encode(
-        self, lines: Sequence[tuple[Line, str | None]], first_ordinal: int
-    ) -> list[Encoded | BadLine]:
+    def encode(self, lines: Sequence[tuple[Line, str | None]], first_ordinal: int) -> list[Encoded | BadLine]:
         """Cut texts into tokens; say which cannot be read.
 
         Args:
@@ -187,7 +185,9 @@ class BatchedModel:
         shuffled = None
         if orders is not None:
             of_axis = {id(source): orders[0], id(target): orders[1]}
-            shuffled = {kind: Shuffled(of_axis[id(rows)], of_axis[id(keys)]) for kind, (rows, keys) in by_kind.items()}  # type: ignore[arg-type]
+            shuffled = {
+                kind: Shuffled(of_axis[id(rows)], of_axis[id(keys)]) for kind, (rows, keys) in by_kind.items()
+            }  # type: ignore[arg-type]
         tokens, size = sum(text.length for text in texts), sum(text.size for text in texts)
         return Feed(inputs, batches, shuffled, len(texts), tokens, size)
 
@@ -210,7 +210,9 @@ class BatchedModel:
     ) -> list[Side | str]:
         """Cut texts into tokens; what cannot be read gives the reason."""
         limit = token_limit(self.loaded, target=target)
-        given: dict[str, Any] = {"text_target": list(texts)} if target else {"text": list(texts), "text_pair": others}
+        given: dict[str, Any] = (
+            {"text_target": list(texts)} if target else {"text": list(texts), "text_pair": others}
+        )
         made = self.loaded.tokenizer(**given, return_special_tokens_mask=True, verbose=False)
         if self.truncate and any(len(ids) > limit for ids in made["input_ids"]):
             self.cut += sum(len(ids) > limit for ids in made["input_ids"])
@@ -284,7 +286,12 @@ class BatchedModel:
         """Say which rows count: content tokens from some position on."""
         place = queries.present.long().cumsum(dim=1) - 1
         left = queries.present.sum(dim=1, keepdim=True) - place
-        rows = queries.present & ~queries.special & (place >= self.rule.first_for(kind)) & (left > self.rule.last)
+        rows = (
+            queries.present
+            & ~queries.special
+            & (place >= self.rule.first_for(kind))
+            & (left > self.rule.last)
+        )
         return Batch(queries, keys, rows)
 
     def _orders(self, texts: Sequence[Encoded], seed: int) -> tuple[Tensor, Tensor | None]:
@@ -298,7 +305,9 @@ class BatchedModel:
         order = torch.arange(length).repeat(len(sides), 1)
         for row, (side, text) in enumerate(zip(sides, texts, strict=True)):
             start = self._place(len(side.ids), length).start
-            content = torch.tensor([start + place for place, special in enumerate(side.special) if not special], dtype=torch.long)
+            content = torch.tensor(
+                [start + place for place, special in enumerate(side.special) if not special], dtype=torch.long
+            )
             dice = torch.Generator().manual_seed(seed * 1_000_003 + text.ordinal)
             order[row, content] = content[torch.randperm(len(content), generator=dice)]
         return order.to(self.loaded.model.device)

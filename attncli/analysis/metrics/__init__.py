@@ -19,6 +19,7 @@ A null says what the number would be if there were nothing in the head but chanc
             that held the marks, or the repetition, before: what position alone explains
     pairs   the larger of chance and of the same head on the shuffled text, between the two tokens that stood side by
             side before: what the two words alone explain
+    shuffled  the same number on the shuffled text, where neither more nor less than it means anything by itself
 """
 
 from __future__ import annotations
@@ -45,9 +46,7 @@ class TextMetric(Protocol):
     def collect(self, block: WeightBlock, batch: Batch) -> Float[Tensor, "batch heads parts"]:
         """Give what a block adds to the sums, in float64."""
 
-    def finish(
-        self, sums: Float[Tensor, "batch heads parts"], batch: Batch
-    ) -> Float[Tensor, "batch heads"]:
+    def finish(self, sums: Float[Tensor, "batch heads parts"], batch: Batch) -> Float[Tensor, "batch heads"]:
         """Give the number of each text from the sums of all its blocks; NaN where it is undefined."""
 
 

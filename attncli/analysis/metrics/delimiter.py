@@ -18,7 +18,7 @@ ENTRY = Entry(
         "unit": "weight",
         "per": "row",
         "null": "chance",
-        "label": "delimiter head",
+        "label": "delimiter",
     },
 )
 

@@ -14,7 +14,12 @@ ENTRY = Entry(
     summary="weight on the key at the row's own position: step t looks at source token t",
     reference="Raffel et al. 2017, Online and Linear-Time Attention by Enforcing Monotonic Alignments, arXiv 1704.00784",
     attributes={
-        "kinds": ("cross",), "unit": "weight", "per": "row", "null": "pairs", "offset": 0, "label": "aligned head"
+        "kinds": ("cross",),
+        "unit": "weight",
+        "per": "row",
+        "null": "pairs",
+        "offset": 0,
+        "label": "aligned",
     },
 )
 

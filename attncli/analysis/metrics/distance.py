@@ -14,7 +14,7 @@ ENTRY = Entry(
     name="distance",
     summary="how far a row looks: the weighted mean of |query − key|",
     reference="Vig and Belinkov 2019, Analyzing the Structure of Attention, §4.3, arXiv 1906.04284",
-    attributes={"kinds": ("encoder", "decoder"), "unit": "tokens", "per": "row", "null": "places"},
+    attributes={"kinds": ("encoder", "decoder"), "unit": "tokens", "per": "row", "null": "shuffled"},
 )
 
 

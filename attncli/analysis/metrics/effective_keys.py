@@ -13,7 +13,7 @@ ENTRY = Entry(
     name="effective_keys",
     summary="as many keys, evenly attended to, would have the row's entropy: 2^entropy",
     reference="Hill 1973, Diversity and Evenness (the number of order 1); Shannon 1948, §6",
-    attributes={"kinds": ("encoder", "decoder", "cross"), "unit": "keys", "per": "row", "null": "places"},
+    attributes={"kinds": ("encoder", "decoder", "cross"), "unit": "keys", "per": "row", "null": "shuffled"},
 )
 
 

@@ -16,7 +16,7 @@ ENTRY = Entry(
     name="entropy",
     summary="how widely a row spreads its weight: 0 for one key, log2(n) for n keys evenly",
     reference="Shannon 1948, §6; of attention: Clark et al. 2019, What Does BERT Look At?, §3.2, arXiv 1906.04341",
-    attributes={"kinds": ("encoder", "decoder", "cross"), "unit": "bits", "per": "row", "null": "places"},
+    attributes={"kinds": ("encoder", "decoder", "cross"), "unit": "bits", "per": "row", "null": "shuffled"},
 )
 
 _WEAK = 1e-30

@@ -19,7 +19,7 @@ ENTRY = Entry(
         "unit": "weight",
         "per": "row",
         "null": "chance",
-        "label": "sink head",
+        "label": "sink",
     },
 )
 

@@ -18,7 +18,7 @@ ENTRY = Entry(
         "unit": "weight",
         "per": "row",
         "null": "places",
-        "label": "induction head",
+        "label": "induction",
     },
 )
 

@@ -13,7 +13,7 @@ ENTRY = Entry(
     name="maximum",
     summary="the largest weight of a row: near 1 where a head looks at one key",
     reference="Voita et al. 2019, Analyzing Multi-Head Self-Attention, §4 (a head's confidence), arXiv 1905.09418",
-    attributes={"kinds": ("encoder", "decoder", "cross"), "unit": "weight", "per": "row", "null": "places"},
+    attributes={"kinds": ("encoder", "decoder", "cross"), "unit": "weight", "per": "row", "null": "shuffled"},
 )
 
 

@@ -6,7 +6,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-
 from attncli.analysis.metrics import wide
 from attncli.record import Batch, WeightBlock
 from attncli.registry import Entry
@@ -15,7 +14,7 @@ ENTRY = Entry(
     name="monotonicity",
     summary="how steadily the attended place moves on with the rows: their correlation, from −1 to 1",
     reference="Raffel et al. 2017, Online and Linear-Time Attention by Enforcing Monotonic Alignments, arXiv 1704.00784",
-    attributes={"kinds": ("cross",), "unit": "share", "per": "text", "null": "places"},
+    attributes={"kinds": ("cross",), "unit": "share", "per": "text", "null": "shuffled"},
 )
 
 

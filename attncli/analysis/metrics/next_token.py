@@ -14,7 +14,12 @@ ENTRY = Entry(
     summary="weight on the token after the row's own",
     reference="Clark et al. 2019, What Does BERT Look At?, §3.1, arXiv 1906.04341",
     attributes={
-        "kinds": ("encoder",), "unit": "weight", "per": "row", "null": "pairs", "offset": 1, "label": "next-token head"
+        "kinds": ("encoder",),
+        "unit": "weight",
+        "per": "row",
+        "null": "pairs",
+        "offset": 1,
+        "label": "next-token",
     },
 )
 

@@ -15,7 +15,7 @@ ENTRY = Entry(
     name="normalised_entropy",
     summary="entropy over its largest value: 1 where all keys get the same",
     reference="Clark et al. 2019, What Does BERT Look At?, §3.2, arXiv 1906.04341",
-    attributes={"kinds": ("encoder", "decoder", "cross"), "unit": "share", "per": "row", "null": "places"},
+    attributes={"kinds": ("encoder", "decoder", "cross"), "unit": "share", "per": "row", "null": "shuffled"},
 )
 
 

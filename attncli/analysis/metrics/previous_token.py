@@ -17,8 +17,9 @@ ENTRY = Entry(
         "kinds": ("encoder", "decoder"),
         "unit": "weight",
         "per": "row",
-        "null": "pairs", "offset": -1,
-        "label": "previous-token head",
+        "null": "pairs",
+        "offset": -1,
+        "label": "previous-token",
     },
 )
 

@@ -18,7 +18,7 @@ ENTRY = Entry(
         "unit": "weight",
         "per": "row",
         "null": "places",
-        "label": "punctuation head",
+        "label": "punctuation",
     },
 )
 

@@ -8,7 +8,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-
 from attncli.analysis.metrics import wide
 from attncli.record import Batch, WeightBlock
 from attncli.registry import Entry
@@ -17,7 +16,7 @@ ENTRY = Entry(
     name="received",
     summary="how much the attention of all rows gathers on few keys: 0 where all get the same, 1 where one gets all",
     reference="after Kovaleva et al. 2019, Revealing the Dark Secrets of BERT, §4.1 (vertical), arXiv 1908.08593",
-    attributes={"kinds": ("encoder", "decoder", "cross"), "unit": "share", "per": "text", "null": "places"},
+    attributes={"kinds": ("encoder", "decoder", "cross"), "unit": "share", "per": "text", "null": "shuffled"},
 )
 
 

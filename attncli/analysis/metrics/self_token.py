@@ -14,7 +14,11 @@ ENTRY = Entry(
     summary="weight on the row's own token",
     reference="Clark et al. 2019, What Does BERT Look At?, §3.1, arXiv 1906.04341",
     attributes={
-        "kinds": ("encoder", "decoder"), "unit": "weight", "per": "row", "null": "chance", "label": "self head"
+        "kinds": ("encoder", "decoder"),
+        "unit": "weight",
+        "per": "row",
+        "null": "chance",
+        "label": "self",
     },
 )
 

@@ -6,7 +6,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-
 from attncli.record import Batch, WeightBlock
 from attncli.registry import Entry
 

@@ -14,7 +14,7 @@ ENTRY = Entry(
     name="span",
     summary="how wide the stretch is that a row looks at: the standard deviation of the attended positions",
     reference="after Sukhbaatar et al. 2019, Adaptive Attention Span in Transformers, arXiv 1905.07799",
-    attributes={"kinds": ("encoder", "decoder", "cross"), "unit": "tokens", "per": "row", "null": "places"},
+    attributes={"kinds": ("encoder", "decoder", "cross"), "unit": "tokens", "per": "row", "null": "shuffled"},
 )
 
 

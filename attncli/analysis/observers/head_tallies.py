@@ -74,16 +74,17 @@ class HeadTallies:
         """What is counted, in the order of the tallies' metrics."""
         return (*self.measures.names, *([EXCLUDED] if self.exclude_special else []))
 
-    def begin(self, batch: Batch, shuffled: Shuffled | None = None) -> None:
+    def begin(self, batch: Batch, *, null: bool = False, shuffled: Shuffled | None = None) -> None:
         """Say what the next forward pass is of. What an earlier one has left without a `commit` is forgotten.
 
         Args:
             batch: The texts as they are.
-            shuffled: Where their tokens have come from, where the pass is of shuffled ones; what it gives is the null.
+            null: Whether the pass is of other tokens in their place: what it gives is a null.
+            shuffled: Where those tokens have come from, if they are the same ones shuffled.
         """
         self._specials = batch.keys.special
         self._batch = batch_without_specials(batch) if self.exclude_special else batch
-        self._shuffled, self._even, self._open = shuffled, None, None
+        self._null, self._shuffled, self._even, self._open = null, shuffled, None, None
         self._passed.clear()
 
     def request(self, site: Site) -> Request | None:
@@ -103,8 +104,10 @@ class HeadTallies:
         if self.exclude_special:
             block, dropped = without_keys(block, self._specials)
         place, part = heads_in(block, self._open.heads)
-        if self._shuffled is not None:
-            self._add(self._open.found, _null_rows(self.measures, block, self._batch, self._shuffled), place, part)
+        if self._null:
+            rows = _null_rows(self.measures, block, self._batch, self._shuffled)
+            self._add(self._open.found, rows, place, part, self._null_places)
+            self._collect(self._open.found, block, place, part)
             return
         self._add(self._open.found, self._rows(block, dropped), place, part)
         self._collect(self._open.found, block, place, part)
@@ -115,9 +118,9 @@ class HeadTallies:
         self._close()
         for passed in self._passed:
             tallies = self._tallies(passed.site, passed.heads)
-            into = tallies.found if self._shuffled is None else tallies.shuffled
+            into = tallies.shuffled if self._null else tallies.found
             into.add(*self._of_texts(passed.found))
-            if self._shuffled is None:
+            if not self._null:
                 tallies.chance.add(*self._of_texts(passed.even))
         self._passed.clear()
 
@@ -145,11 +148,17 @@ class HeadTallies:
             found = torch.cat([found, dropped.unsqueeze(0)])
         return found.masked_fill(~counted.unsqueeze(1), torch.nan)
 
-    def _add(self, sums: _Sums, rows: Tensor, place: Part, part: Part) -> None:
-        """Add rows, ``(metrics, batch, heads, rows)``, to each text's sums."""
+    def _add(
+        self, sums: _Sums, rows: Tensor, place: Part, part: Part, metrics: list[int] | None = None
+    ) -> None:
+        """Add rows, ``(metrics, batch, heads, rows)``, to each text's sums.
+
+        Args:
+            metrics: Which ones the rows are of, as places among the names; by default all that are of rows.
+        """
         rows = rows[:, :, part].transpose(1, 2)
         there = ~rows.isnan()
-        numbers = list(self._row_places)
+        numbers = list(self._row_places) if metrics is None else metrics
         values = torch.where(there, rows, 0.0).sum(dim=-1, dtype=sums.values.dtype)
         sums.values[numbers, place] += values
         sums.counts[numbers, place] += there.sum(dim=-1).to(sums.counts)
@@ -158,6 +167,10 @@ class HeadTallies:
     def _row_places(self) -> tuple[int, ...]:
         """Where the metrics of rows stand among the names: at the front, and what was left out at the end."""
         return (*range(len(self.measures.of_rows)), *range(len(self.measures.names), len(self.names)))
+
+    @cached_property
+    def _null_places(self) -> list[int]:
+        return list(range(len(self.measures.of_rows)))
 
     def _collect(self, sums: _Sums, block: WeightBlock, place: Part, part: Part) -> None:
         """Add to what the metrics of texts gather."""
@@ -200,17 +213,20 @@ class HeadTallies:
         return values, counts
 
 
-def _null_rows(measures: Measures, block: WeightBlock, batch: Batch, shuffled: Shuffled) -> Tensor:
-    """Measure shuffled texts as each metric's null asks; NaN for those that are held against chance alone."""
+def _null_rows(measures: Measures, block: WeightBlock, batch: Batch, shuffled: Shuffled | None) -> Tensor:
+    """Measure other tokens as each metric's null asks; NaN for those that are held against chance alone."""
     found = measures.rows(block, batch)
     counted = batch.rows[:, block.rows.start : block.rows.stop].unsqueeze(1)
     for place, name in enumerate(measures.of_rows):
         null = attribute(name, "null")
-        if null == "pairs":
-            pairs = former_neighbours(batch, shuffled, attribute(name, "offset"))
-            found[place] = weight_on_pairs(block, pairs)
+        if null == "pairs" and shuffled is not None:
+            found[place] = weight_on_pairs(
+                block, former_neighbours(batch, shuffled, attribute(name, "offset"))
+            )
+        elif null in ("places", "shuffled"):
+            found[place].masked_fill_(~counted, torch.nan)
         else:
-            found[place].masked_fill_(~counted if null == "places" else counted | ~counted, torch.nan)
+            found[place] = torch.nan
     return found
 
 
