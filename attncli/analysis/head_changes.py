@@ -91,7 +91,8 @@ def _change(head: Head, old: Old, name: str) -> Change:
 
 def changes_table(name: str, changes: Sequence[Change], plain: Header) -> Table:
     """Make the table of what changed since the run of a name."""
-    title = f"against {name}: {sum(change.renamed for change in changes)} of {len(changes)} heads are called something else"
+    renamed = sum(change.renamed for change in changes)
+    title = f"against {name}: {renamed} of {len(changes)} heads are called something else"
     header = Header(command="heads", title=title, provenance=plain.provenance)
     columns = (
         Column("head"),

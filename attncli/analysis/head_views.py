@@ -165,15 +165,19 @@ def _notes(answer: Answer, wanted: Wanted, ranked: Sequence[Head]) -> list[str]:
         )
     if any(not math.isnan(number.stderr) for head in ranked[:1] for number in head.numbers.values()):
         notes.append("± is the standard error over texts")
+    beside = [f"{name} in {metric_column(name).unit}" for name in _beside(wanted.by, ranked)]
+    if beside:
+        notes.append(", ".join(beside))
     changed = answer.thresholds.changed()
     notes.append(
-        f"named where weight is more than {THRESHOLD:g} above null ({f'but {changed}, ' if changed else ''}--threshold) "
-        f"and {STANDARD_ERRORS:g} standard errors"
+        f"named where the weight is {THRESHOLD:g} above its null{f' ({changed})' if changed else ''} and by more than "
+        f"{STANDARD_ERRORS:g} standard errors (--threshold)"
     )
     if answer.heads and answer.heads[0].excluded is not None:
         dropped = np.mean([head.excluded for head in answer.heads if head.excluded is not None])
         notes.append(
-            f"special tokens left out as keys: on average {100 * float(dropped):.0f} % of a row's weight, the rest scaled to the old sum"
+            f"special tokens left out as keys: {100 * float(dropped):.0f} % of a row's weight on average; the rest was "
+            "scaled to the old sum"
         )
     if corpus.bad_lines:
         notes.append(f"{corpus.bad_lines:,} {'lines' if corpus.bad_lines > 1 else 'line'} could not be used")
@@ -237,50 +241,48 @@ def _tables(answer: Answer, wanted: Wanted, ranked: Sequence[Head], plain: Heade
 
 def _ranking_table(answer: Answer, wanted: Wanted, ranked: Sequence[Head], plain: Header) -> Table:
     shown = ranked if wanted.top is not None else ranked[:_SHOWN]
-    by, beside = (
-        wanted.by,
-        [name for name in ("entropy", "distance") if name != wanted.by and _known(shown, name)],
-    )
-    title = "weight" if by == ROLE else (metric_column(by).title or by.replace("_", " "))
-    columns = [
+    by = wanted.by
+    beside = _beside(by, shown)
+    columns = (
         Column("head"),
         *([Column("role")] if by == ROLE else []),
-        Column("mean", title, "" if by == ROLE else metric_column(by).unit),
+        Column("mean", "weight" if by == ROLE else by.replace("_", " ")),
         Column("stderr", "±"),
         Column("null"),
-        *(Column(name, None, metric_column(name).unit, 2) for name in beside),
+        *(Column(name, digits=2) for name in beside),
         *([Column("like")] if by == "similarity" else []),
         Column("labels", "named"),
-    ]
-    rows = []
-    for head in shown:
-        number = head.numbers.get(head.role[0] if by == ROLE else by)
-        rows.append(
-            (
-                head_name(head.layer, head.head),
-                *([head.role[0].replace("_", " ")] if by == ROLE else []),
-                *_three(number),
-                *(_finite(head.value(name)) for name in beside),
-                *([head_name(*head.nearest) if head.nearest else None] if by == "similarity" else []),
-                ", ".join(head.labels),
-            )
-        )
-    more = len(ranked) - len(shown)
+    )
+    rows = tuple(_row(head, by, beside) for head in shown)
     header = plain
-    if more:
+    if len(ranked) > len(shown):
         text = f"the first {len(shown)} of {len(ranked)}: --top {len(ranked)} and the data formats have all"
         header = Header(command="heads", title=text, provenance=plain.provenance)
-    return Table(header, tuple(columns), tuple(rows), "heads")
+    return Table(header, columns, rows, "heads")
+
+
+def _beside(by: str, heads: Sequence[Head]) -> list[str]:
+    """Choose what else to show of each head, as far as 80 columns go."""
+    names = ["entropy"] if by == ROLE else ["entropy", "distance"]
+    return [name for name in names if name != by and any(name in head.numbers for head in heads)]
+
+
+def _row(head: Head, by: str, beside: Sequence[str]) -> tuple[object, ...]:
+    role = head.role[0]
+    return (
+        head_name(head.layer, head.head),
+        *([role.replace("_", " ")] if by == ROLE else []),
+        *_three(head.numbers.get(role if by == ROLE else by)),
+        *(_finite(head.value(name)) for name in beside),
+        *([head_name(*head.nearest) if head.nearest else None] if by == "similarity" else []),
+        ", ".join(head.labels),
+    )
 
 
 def _three(number: Number | None) -> tuple[float | None, float | None, float | None]:
     if number is None:
         return None, None, None
     return _finite(number.mean), _finite(number.stderr), _finite(number.null)
-
-
-def _known(heads: Sequence[Head], name: str) -> bool:
-    return any(name in head.numbers for head in heads)
 
 
 def _finite(value: float) -> float | None:

@@ -30,9 +30,8 @@ class Measures:
     @classmethod
     def of_kind(cls, kind: Kind, wanted: Sequence[str] | None = None) -> Measures:
         """Choose the metrics that have a meaning for a kind of attention; all of them by default."""
-        found = [
-            name for name, entry in registry.entries("metrics").items() if kind in entry.attributes["kinds"]
-        ]  # type: ignore[operator]
+        every = registry.entries("metrics")
+        found = [name for name in every if kind in attribute(name, "kinds")]
         chosen = [name for name in found if wanted is None or name in wanted]
         per = {name: attribute(name, "per") for name in chosen}
         return cls(tuple(name for what in ("row", "text") for name in chosen if per[name] == what))

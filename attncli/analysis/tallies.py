@@ -53,7 +53,8 @@ class Tally:
     @property
     def rows(self) -> Numbers:
         """In how many rows, ``(metrics, heads)``."""
-        return self.sums[1]
+        rows: Numbers = self.sums[1]
+        return rows
 
     @property
     def means(self) -> Numbers:

@@ -195,7 +195,8 @@ def _progress(
 
     def done(size: int, texts: int) -> None:
         nonlocal live
-        begin or begin.append(texts)
+        if not begin:
+            begin.append(texts)
         passed = time.monotonic() - started
         if not live and passed > _PATIENCE:
             bar.start()

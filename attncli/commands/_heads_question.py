@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
 from attncli.commands._options import ModelOptions, OutputOptions, ScratchOptions, TextInput
@@ -87,7 +86,7 @@ def ask(
     for selection in (layers, heads):
         if selection.mean:
             raise UsageError(f"--{selection.what} mean: each head is measured by itself", "leave mean out")
-    by = _check_by(ranking.by)
+    by = _check_by(ranking.by or ("induction" if _is_probe(probe) else "role"))
     old = _old_run(ranking.compare_to)
     state = _resumed(corpus.resume)
     lines = None if _is_probe(probe) else _lines(text, corpus)
@@ -303,11 +302,9 @@ def _text_by_text(
     from attncli.commands._running import open_source
     from attncli.commands._text_by_text import TextByText
 
-    example = (("a", "a") if corpus.pair_field else ("a", None)) if isinstance(lines, CorpusFile) else None
-    if example is None:
-        (first,) = islice(lines.read(), 1)
-        assert isinstance(first, tuple)
-        example = first[0].text, first[1]
+    example: tuple[str, str | None] = "a", "a" if corpus.pair_field else None
+    if isinstance(lines, OneText):
+        example = lines.text, lines.pair
     return TextByText(lambda text, other: open_source(text, other, model, scratch, output), rule, example)
 
 
@@ -338,8 +335,3 @@ def _check_same(state: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
                 f"--resume: that run had {option} {before.get(name)}, this one {value}",
                 "repeat its options, or start afresh without --resume",
             )
-
-
-def unusual_line(bad: BadLine, where: str) -> str:
-    """Say what is wrong with a line."""
-    return f"{where} line {bad.number}: {bad.reason}"

@@ -33,8 +33,9 @@ class Ranking:
     """Which heads to show, in which order."""
 
     by: Annotated[
-        str, typer.Option(metavar="METRIC", help="Rank by this (attncli list metrics), or by role.")
-    ] = "role"
+        str | None,
+        typer.Option(metavar="METRIC", help="Rank by this (attncli list metrics), or by role, the default."),
+    ] = None
     ascending: Annotated[bool, typer.Option("--ascending", help="The smallest first.")] = False
     top: Annotated[int | None, typer.Option(metavar="N", min=1, help="Give only the first N heads.")] = None
     where: Annotated[

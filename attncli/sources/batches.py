@@ -1,4 +1,4 @@
-"""Many texts through one pretrained model: cut into tokens, put into batches of like length, padded, run and watched."""
+"""Many texts through one pretrained model: cut into tokens, put into batches of like length, padded, watched."""
 
 from __future__ import annotations
 
@@ -184,10 +184,14 @@ class BatchedModel:
         batches = {kind: self._batch(kind, *axes) for kind, axes in by_kind.items()}
         shuffled = None
         if orders is not None:
-            of_axis = {id(source): orders[0], id(target): orders[1]}
+            sides_orders = {
+                id(source): orders[0],
+                id(target): orders[1] if orders[1] is not None else orders[0],
+            }
             shuffled = {
-                kind: Shuffled(of_axis[id(rows)], of_axis[id(keys)]) for kind, (rows, keys) in by_kind.items()
-            }  # type: ignore[arg-type]
+                kind: Shuffled(sides_orders[id(rows)], sides_orders[id(keys)])
+                for kind, (rows, keys) in by_kind.items()
+            }
         tokens, size = sum(text.length for text in texts), sum(text.size for text in texts)
         return Feed(inputs, batches, shuffled, len(texts), tokens, size)
 
@@ -256,7 +260,7 @@ class BatchedModel:
 
     def _punctuation(self, ids: Tensor) -> Tensor:
         """Tell which ids are nothing but punctuation marks."""
-        new = [one for one in ids.unique().tolist() if one >= 0 and one not in self._marks]
+        new = [one for one in torch.unique(ids).tolist() if one >= 0 and one not in self._marks]
         if new:
             backend = self.loaded.tokenizer.backend_tokenizer
             for token in tokens_from_ids(backend, new):

@@ -21,8 +21,8 @@ from attncli.sources.pretrained import token_limit
 class RepeatedTokens:
     """Sequences of random tokens, each written twice: x₀ … x₍T₋₁₎ x₀ … x₍T₋₁₎.
 
-    Rows of the second half count, but for the last, after which nothing comes. The null is the same places with a second
-    half of other random tokens, in which nothing is repeated.
+    Rows of the second half count, but for the last, after which nothing comes. The null is the same places with a
+    second half of other random tokens, in which nothing is repeated.
 
     Args:
         first: The halves, as ids.

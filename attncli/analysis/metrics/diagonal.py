@@ -12,7 +12,7 @@ from attncli.registry import Entry
 ENTRY = Entry(
     name="diagonal",
     summary="weight on the key at the row's own position: step t looks at source token t",
-    reference="Raffel et al. 2017, Online and Linear-Time Attention by Enforcing Monotonic Alignments, arXiv 1704.00784",
+    reference="Raffel et al. 2017, Online and Linear-Time Attention by Monotonic Alignments, arXiv 1704.00784",
     attributes={
         "kinds": ("cross",),
         "unit": "weight",

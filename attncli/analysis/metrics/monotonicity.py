@@ -13,7 +13,7 @@ from attncli.registry import Entry
 ENTRY = Entry(
     name="monotonicity",
     summary="how steadily the attended place moves on with the rows: their correlation, from −1 to 1",
-    reference="Raffel et al. 2017, Online and Linear-Time Attention by Enforcing Monotonic Alignments, arXiv 1704.00784",
+    reference="Raffel et al. 2017, Online and Linear-Time Attention by Monotonic Alignments, arXiv 1704.00784",
     attributes={"kinds": ("cross",), "unit": "share", "per": "text", "null": "shuffled"},
 )
 
