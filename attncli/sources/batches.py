@@ -18,8 +18,11 @@ from attncli.sources.loading import Loaded
 from attncli.sources.pretrained import Prepared, PretrainedSource, kind_of_single_stack, token_limit
 from attncli.sources.tokens import positions, tokens_from_ids
 
-MOST_TOKENS = 2**14
-"""A batch has at most so many places, padding included, unless a single text has more."""
+MOST_PAIRS = 2**16
+"""A batch has at most so many pairs of places, padding included, unless a single text has more.
+
+So memory does not grow with the longest text until that has 256 tokens; longer batches would be no faster.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,7 +328,7 @@ def cut_into_batches(texts: Iterable[Encoded], most: int) -> list[list[Encoded]]
     """
     batches: list[list[Encoded]] = []
     for text in sorted(texts, key=lambda text: (text.longest, text.ordinal)):
-        if batches and len(batches[-1]) < most and (len(batches[-1]) + 1) * text.longest <= MOST_TOKENS:
+        if batches and len(batches[-1]) < most and (len(batches[-1]) + 1) * text.longest**2 <= MOST_PAIRS:
             batches[-1].append(text)
         else:
             batches.append([text])

@@ -108,7 +108,7 @@ def test_neighbours_in_length_come_together(monkeypatch: pytest.MonkeyPatch) -> 
     texts = [text(0, 9), text(1, 2), text(2, 5), text(3, 2), text(4, 7)]
     cut = [[one.ordinal for one in batch] for batch in cut_into_batches(texts, 2)]
     assert cut == [[1, 3], [2, 4], [0]]
-    monkeypatch.setattr(batches, "MOST_TOKENS", 10)
+    monkeypatch.setattr(batches, "MOST_PAIRS", 30)
     cut = [[one.ordinal for one in batch] for batch in cut_into_batches(texts, 9)]
     assert cut == [[1, 3], [2], [4], [0]]
 
