@@ -24,7 +24,7 @@ from attncli.record import Kind, Observer, Run, Site
 from attncli.sources.batches import Encoded, Feed, cut_into_batches
 from attncli.sources.corpus import BadLine, Line
 
-LOOK_AHEAD = 1024
+LOOK_AHEAD = 512
 """Lines that are sorted together: enough for batches of like length, and no more memory for a longer corpus."""
 
 Pair = tuple[Line, str | None]
