@@ -29,7 +29,7 @@ from attncli.record import Kind, Observer
 from attncli.sources.loading import Loaded, LoadOptions, load
 from attncli.sources.pretrained import PretrainedSource, from_inputs, prepare, without_cache
 
-METRICS = ("entropy", "maximum", "distance", "self", "previous", "first")
+METRICS = ("entropy", "maximum", "distance", "self", "previous_token", "first_token")
 STATISTICS_BARS = {2048: 1.35, 4096: 1.45, 8192: 1.6}
 TOP_BARS = {2048: 1.5, 4096: 1.6, 8192: 1.75}
 LAYERS = {2048: 3, 4096: 3, 8192: 2}

@@ -17,7 +17,7 @@ from attncli.labels import safe_label
 from attncli.record import KINDS, Kind, Observer, Provenance, Run, Tokens
 
 if TYPE_CHECKING:
-    from attncli.sources.loading import LoadOptions
+    from attncli.sources.loading import Loaded, LoadOptions
 
 
 class Opened(Protocol):
@@ -132,6 +132,20 @@ def open_source(
             verify=not model.no_verify,
             fast=model.fast,
         )
+
+
+def load_model(model: ModelOptions, output: OutputOptions, device: str | None = None) -> Loaded:
+    """Load the pretrained model that the user named.
+
+    Args:
+        device: Where it runs, if not where the user said: on this rank's GPU.
+    """
+    assert model.model is not None
+    options = load_options(model)
+    with sign_of_life(f"loading {safe_label(model.model)} …", output):
+        from attncli.sources.loading import load
+
+        return load(model.model, options if device is None else replace(options, device=device))
 
 
 def _open_writer(

@@ -69,6 +69,8 @@ def _overview(argv: tuple[str, ...]) -> Table:
 def _entries(kind: str, argv: tuple[str, ...]) -> Table:
     known = entries(kind)
     columns = [Column("name"), Column("summary")]
+    if kind == "metrics":
+        columns += [Column("unit"), Column("null")]
     if any(entry.parameters for entry in known.values()):
         columns.append(Column("parameters"))
     if any(entry.reference for entry in known.values()):
@@ -100,6 +102,8 @@ def _models(argv: tuple[str, ...]) -> Table:
 def _cell(entry: Entry, column: str) -> object:
     if column == "parameters":
         return tuple(f"{parameter.name}={parameter.default}" for parameter in entry.parameters)
+    if column in ("unit", "null"):
+        return entry.attributes.get(column)
     return getattr(entry, column)
 
 

@@ -88,7 +88,7 @@ def _labelled(map_: HeadMap, rows: list[Line], gutter: int) -> list[Line]:
 
 def _legend(pen: Pen, with_numbers: bool, gaps: bool) -> list[Line]:
     mark, _ = pen.cell(FORBIDDEN_CODE, 1)
-    about = [f"{mark} not measured"] if gaps else []
+    about = [f"{mark} no number"] if gaps else []
     if with_numbers and not pen.paints:
         return [[(part, "")] for part in about]  # the numbers stand there
     return [*legend(pen, set()), *([(part, "")] for part in about)]

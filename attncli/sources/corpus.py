@@ -63,6 +63,21 @@ def read_texts(stream: BinaryIO, field: str | None = None) -> Iterator[Line | Ba
         yield _read(number, content, lambda line: _text(line, field))
 
 
+def read_pairs(
+    stream: BinaryIO, field: str | None, other: str | None
+) -> Iterator[tuple[Line, str | None] | BadLine]:
+    """Read one text from each line, with a second one from another field of the object where that is named."""
+    for number, content in _lines(stream):
+        first = _read(number, content, lambda line: _text(line, field))
+        second = None if other is None else _read(number, content, lambda line: _text(line, other))
+        if isinstance(first, BadLine):
+            yield first
+        elif isinstance(second, BadLine):
+            yield second
+        else:
+            yield first, None if second is None else second.text
+
+
 def read_records(stream: BinaryIO) -> Iterator[Record | BadLine]:
     """Read one JSON object from each line, for corpora with labels."""
     for number, content in _lines(stream):

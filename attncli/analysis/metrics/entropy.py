@@ -10,27 +10,27 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attncli.analysis.metrics import defined, row_sums
-from attncli.record import WeightBlock
+from attncli.record import Batch, WeightBlock
 from attncli.registry import Entry
 
 ENTRY = Entry(
     name="entropy",
     summary="how widely a row spreads its weight: 0 for one key, log2(n) for n keys evenly",
     reference="Shannon 1948, §6; of attention: Clark et al. 2019, What Does BERT Look At?, §3.2, arXiv 1906.04341",
-    attributes={"kinds": ("encoder", "decoder", "cross"), "unit": "bits"},
+    attributes={"kinds": ("encoder", "decoder", "cross"), "unit": "bits", "per": "row", "null": "shuffled"},
 )
 
 _WEAK = 1e-30
 """Below it a float32 loses digits."""
 
 
-def measure(block: WeightBlock) -> Float[Tensor, "batch heads rows"]:
+def measure(block: WeightBlock, batch: Batch) -> Float[Tensor, "batch heads rows"]:
     """Give −Σ p·log₂ p over the keys, in bits. With a sink, p is the share of what the keys get together.
 
     Where the scores s are known no logarithm of each weight is needed, since log w = s − log Σ exp s.
 
     >>> half = WeightBlock(None, (0,), range(1), torch.tensor([[[[0.5, 0.5, 0.0]]]]), None)
-    >>> measure(half)
+    >>> measure(half, None)
     tensor([[[1.]]])
     """
     sums = row_sums(block)
