@@ -1,139 +1,195 @@
-"""What to look at: of the heads that are known to do something, one that is seen doing it in this text."""
+"""From sums to what is said of a head: each metric's mean, its null, and the names that a head has earned."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-import numpy as np
+from attncli import registry
+from attncli.analysis.measures import attribute
+from attncli.analysis.observers.head_tallies import EXCLUDED, HeadTallies, LayerTallies
+from attncli.analysis.overlap import HeadOverlap, nearest
+from attncli.errors import UsageError, did_you_mean
+from attncli.record import Kind
 
-from attncli.record import HeadRole, Token, Tokens
-from attncli.view import Matrix
+THRESHOLD = 0.4
+"""How far above its null a head's weight must be to give it a name."""
 
-CLEAR = 0.2
-"""The least weight of a pair that a reader is sent to look at."""
+STANDARD_ERRORS = 3.0
+"""And by how many standard errors."""
+
+ROLE = "role"
+"""The number that heads are ranked by where nothing else is asked: how far the strongest role is above its null."""
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """One metric of one head.
+
+    Args:
+        mean: Over all rows where it is defined; NaN where it is defined nowhere.
+        stderr: Standard error over texts; NaN with fewer than two.
+        null: What it is held against; NaN where there is nothing.
+        chance: What rows that spread their weight evenly have.
+        shuffled: What other tokens in the same places have; NaN where they were not run, or are no null.
+        rows: In how many rows it is defined, or in how many texts.
+    """
+
+    mean: float
+    stderr: float
+    null: float
+    chance: float
+    shuffled: float
+    rows: int
+
+    @property
+    def excess(self) -> float:
+        """How far it is above its null."""
+        return self.mean - self.null
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What is said of one head.
+
+    Args:
+        labels: The names it has earned, the strongest role first.
+        nearest: Layer and head of the head that is most like it.
+        excluded: Share of its weight that was left out with the special tokens; None where none were.
+    """
+
+    kind: Kind
+    layer: int
+    head: int
+    kv_head: int
+    numbers: Mapping[str, Number]
+    labels: tuple[str, ...] = ()
+    nearest: tuple[int, int] | None = None
+    excluded: float | None = None
+
+    @property
+    def role(self) -> tuple[str, float]:
+        """The metric that is furthest above its null, of those that give names, and by how much."""
+        found = [(name, self.numbers[name].excess) for name in role_metrics(self.numbers)]
+        known = [(name, excess) for name, excess in found if not math.isnan(excess)]
+        return max(known, key=lambda pair: pair[1], default=("", math.nan))
+
+    def value(self, name: str) -> float:
+        """Give the number that a metric, or ``role``, has here; NaN where it has none."""
+        if name == ROLE:
+            return self.role[1]
+        return self.numbers[name].mean if name in self.numbers else math.nan
 
 
 @dataclass(frozen=True)
-class Seen:
-    """One head's map, with what its rows and columns are."""
+class Thresholds:
+    """How far above its null each metric must be to give a head a name."""
 
-    matrix: Matrix
-    queries: Tokens
-    keys: Tokens
+    by_metric: Mapping[str, float] = field(default_factory=dict)
 
-    def strongest(self, pairs: Iterator[tuple[int, int]]) -> tuple[float, Token, Token] | None:
-        """Give the pair of row and column with the largest weight; None where there are no pairs."""
-        found = max(pairs, key=lambda pair: self.matrix.values[pair], default=None)
-        if found is None:
-            return None
-        return float(self.matrix.values[found]), self.queries[found[0]], self.keys[found[1]]
+    def of(self, name: str) -> float:
+        """Give the threshold of a metric."""
+        return self.by_metric.get(name, THRESHOLD)
+
+    def changed(self) -> str:
+        """Say which are not the usual one."""
+        return ", ".join(f"{name} {value:g}" for name, value in self.by_metric.items())
 
 
-def what_to_look_at(
-    matrices: Sequence[Matrix], roles: Sequence[HeadRole], queries: Tokens, keys: Tokens
-) -> str | None:
-    """Say in one line which head of those shown is worth a look, and what it does; None where none is known to.
+def parse_thresholds(assignments: Sequence[str]) -> Thresholds:
+    """Read ``previous_token=0.3``.
 
-    Args:
-        roles: The strongest of each role first.
+    Raises:
+        UsageError: No such metric, one that gives no name, or no number from 0 to 1.
     """
-    shown = {(matrix.kind, matrix.layer, matrix.head): matrix for matrix in matrices}
-    for name, describe in _DESCRIBED.items():
-        of_this_role = [role for role in roles if role.role == name]
-        for role in sorted(of_this_role, key=lambda role: -role.score):
-            matrix = shown.get((role.kind, role.layer, role.head))
-            said = None if matrix is None else describe(Seen(matrix, queries, keys))
-            if said is not None:
-                return f"look at L{role.layer}H{role.head}{said}"
-    return None
+    known = role_metrics(registry.entries("metrics"))
+    found = {}
+    for assignment in assignments:
+        name, equals, text = assignment.partition("=")
+        name = name.strip().replace("-", "_")
+        if not equals:
+            raise UsageError(f"--threshold {assignment}: expected metric=number", f"such as {known[0]}=0.3")
+        if name not in known:
+            raise UsageError(
+                f"--threshold {assignment}: no name hangs on {name!r}", did_you_mean(name, known)
+            )
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not 0 <= value <= 1:
+            raise UsageError(f"--threshold {assignment}: must be a number from 0 to 1")
+        found[name] = value
+    return Thresholds(found)
 
 
-def head_to_show(roles: Sequence[HeadRole], tokens: Tokens) -> HeadRole | None:
-    """Choose the one head that a reader should see of a text: an induction head where a token comes again."""
-    again = any(True for _ in _behind_the_same(tokens, tokens))
-    wanted = "induction" if again else "previous-token"
-    return max((role for role in roles if role.role == wanted), key=lambda role: role.score, default=None)
+def role_metrics(names: Mapping[str, object]) -> list[str]:
+    """Name the metrics that give heads names."""
+    return [name for name in names if name in registry.entries("metrics") and attribute(name, "label")]
 
 
-def _induction(seen: Seen) -> str | None:
-    found = seen.strongest(_behind_the_same(seen.queries, seen.keys))
-    if found is None or found[0] < CLEAR:
-        return None
-    weight, query, key = found
-    return (
-        ", an induction head: a token that came before attends to what followed it then. "
-        f"Row {_placed(query)} has {_short(weight)} on {_placed(key)}"
-    )
-
-
-def _previous(seen: Seen) -> str | None:
-    return _beside(seen, -1, "the one before it")
-
-
-def _next(seen: Seen) -> str | None:
-    return _beside(seen, 1, "the one after it")
-
-
-def _beside(seen: Seen, offset: int, where: str) -> str | None:
-    columns = {token.position: column for column, token in enumerate(seen.keys)}
-    pairs = [
-        (row, columns[token.position + offset])
-        for row, token in enumerate(seen.queries)
-        if token.position + offset in columns and not token.special
+def heads_of(tallies: HeadTallies, overlap: HeadOverlap | None, thresholds: Thresholds) -> list[Head]:
+    """Say everything of every head, by layer and head."""
+    found = [
+        _head(tallies, by_layer, place, thresholds)
+        for _, by_layer in sorted(tallies.by_layer.items())
+        for place in range(len(by_layer.heads))
     ]
-    mean = float(np.mean([seen.matrix.values[pair] for pair in pairs])) if pairs else 0.0
-    if mean < CLEAR:
-        return None
-    return f": each token attends to {where}, with {_short(mean)} of its weight on average"
+    overlaps = None if overlap is None else overlap.overlaps()
+    if overlap is None or overlaps is None or len(overlaps) < 2:
+        return found
+    like = {head: (overlap.found[other], share)
+            for head, (other, share) in zip(overlap.found, nearest(overlaps), strict=True)}  # fmt: skip
+    return [_with_nearest(head, *like[head.layer, head.head], int(overlap.rows)) for head in found]
 
 
-def _alignment(seen: Seen) -> str | None:
-    """Say where a row of a translation looks: its token is what was written, and what is written next is looked for."""
-    rows = [row for row, token in enumerate(seen.queries[:-1]) if seen.queries[row + 1].text.isalnum()]
-    found = seen.strongest((row, column) for row in rows for column in range(len(seen.keys)))
-    if found is None or found[0] < CLEAR:
-        return None
-    weight, query, key = found
-    written = seen.queries[seen.queries.index(query) + 1]
-    return (
-        ": each row attends to the words that say what is written next. "
-        f"Row {_named(query)} is about to write {_named(written)}, and has {_short(weight)} on {_named(key)}"
-    )
+def _with_nearest(head: Head, other: tuple[int, int], share: float, rows: int) -> Head:
+    number = Number(share, math.nan, math.nan, math.nan, math.nan, rows)
+    return replace(head, numbers={**head.numbers, "similarity": number}, nearest=other)
 
 
-_DESCRIBED: Mapping[str, Callable[[Seen], str | None]] = {
-    "alignment": _alignment,
-    "induction": _induction,
-    "previous-token": _previous,
-    "next-token": _next,
-}
+def _head(tallies: HeadTallies, layer: LayerTallies, place: int, thresholds: Thresholds) -> Head:
+    means, errors, rows = layer.found.means, layer.found.standard_errors, layer.found.rows
+    chance, shuffled = layer.chance.means, layer.shuffled.means
+    numbers = {}
+    for metric, name in enumerate(tallies.measures.names):
+        if rows[metric, place] == 0:
+            continue
+        even, other = float(chance[metric, place]), float(shuffled[metric, place])
+        numbers[name] = Number(
+            float(means[metric, place]),
+            float(errors[metric, place]),
+            null_of(name, even, other),
+            even,
+            other,
+            int(rows[metric, place]),
+        )
+    site, head = layer.site, layer.heads[place]
+    excluded = float(means[-1, place]) if tallies.names[-1] == EXCLUDED else None
+    labels = _labels(numbers, thresholds)
+    return Head(site.kind, site.layer, head, site.kv_head(head), numbers, labels, None, excluded)
 
 
-def _behind_the_same(queries: Tokens, keys: Tokens) -> Iterator[tuple[int, int]]:
-    """Give the rows and columns of tokens and of what stood right behind the same token before."""
-    before = {token.position + 1: token for token in keys}
-    for row, query in enumerate(queries):
-        for column, key in enumerate(keys):
-            same = before.get(key.position)
-            if (
-                key.position <= query.position
-                and same is not None
-                and same.id == query.id
-                and not query.special
-            ):
-                yield row, column
+def null_of(name: str, chance: float, shuffled: float) -> float:
+    """Give what a metric is held against: see `attncli.analysis.metrics`.
+
+    >>> null_of("previous_token", 0.04, 0.05), null_of("entropy", 4.0, 2.5), null_of("delimiter", 0.08, math.nan)
+    (0.05, 2.5, 0.08)
+    """
+    null = attribute(name, "null")
+    if null == "shuffled":
+        return shuffled
+    if null == "chance" or math.isnan(shuffled):
+        return chance
+    return max(chance, shuffled)
 
 
-def _named(token: Token) -> str:
-    return f'"{token.label.strip("·")}"'
-
-
-def _placed(token: Token) -> str:
-    """Name a token that may stand at several places."""
-    return f"{_named(token)} ({token.position})"
-
-
-def _short(weight: float) -> str:
-    """Write a weight as the map's cells do."""
-    return "1.0" if weight >= 0.995 else f"{weight:.2f}".removeprefix("0")
+def _labels(numbers: Mapping[str, Number], thresholds: Thresholds) -> tuple[str, ...]:
+    earned = []
+    for name in role_metrics(numbers):
+        number = numbers[name]
+        sure = math.isnan(number.stderr) or number.excess > STANDARD_ERRORS * number.stderr
+        if number.excess > thresholds.of(name) and sure:
+            earned.append((number.excess, str(attribute(name, "label"))))
+    return tuple(label for _, label in sorted(earned, key=lambda pair: -pair[0]))

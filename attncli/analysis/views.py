@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.analysis.roles import what_to_look_at
+from attncli.analysis.hints import what_to_look_at
 from attncli.labels import safe_label
 from attncli.record import Comparison, Kind, Provenance, Run, SourceInfo, Token, Tokens
 from attncli.view import Header, Matrix, MatrixGrid, Pooling

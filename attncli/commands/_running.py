@@ -18,7 +18,7 @@ from attncli.record import KINDS, Kind, Observer, Provenance, Run, Tokens
 from attncli.sources.shipped import DEFAULT, shipped_models
 
 if TYPE_CHECKING:
-    from attncli.sources.loading import LoadOptions
+    from attncli.sources.loading import Loaded, LoadOptions
 
 
 class Opened(Protocol):
@@ -113,7 +113,7 @@ def open_source(
             model.model,
             text,
             pair,
-            options=_load_options(model),
+            options=load_options(model),
             truncate=model.truncate,
             verify=not model.no_verify,
             fast=model.fast,
@@ -173,6 +173,20 @@ def _open_shipped(name: str, text: str, pair: str | None, model: ModelOptions) -
     return TrainedSource(name, text, pair, truncate=model.truncate, verify=not model.no_verify)
 
 
+def load_model(model: ModelOptions, output: OutputOptions, device: str | None = None) -> Loaded:
+    """Load the pretrained model that the user named.
+
+    Args:
+        device: Where it runs, if not where the user said: on this rank's GPU.
+    """
+    assert model.model is not None
+    options = load_options(model)
+    with sign_of_life(f"loading {safe_label(model.model)} …", output):
+        from attncli.sources.loading import load
+
+        return load(model.model, options if device is None else replace(options, device=device))
+
+
 def _open_writer(
     text: str, model: ModelOptions, seed: int, output: OutputOptions, writing: Writing
 ) -> Opened:
@@ -183,7 +197,7 @@ def _open_writer(
         from attncli.sources.loading import load
         from attncli.sources.pretrained import PretrainedSource, prepare
 
-        loaded = load(model.model, replace(_load_options(model), head=bool(writing.generate)))
+        loaded = load(model.model, replace(load_options(model), head=bool(writing.generate)))
         prepared = (
             prepare_chat(loaded, text, writing.system, truncate=model.truncate)
             if writing.chat
@@ -198,7 +212,8 @@ def _open_writer(
         return write(loaded, prepared, sampling, verify=not model.no_verify)
 
 
-def _load_options(model: ModelOptions) -> LoadOptions:
+def load_options(model: ModelOptions) -> LoadOptions:
+    """Give the options of loading among those of a model."""
     from attncli.sources.loading import LoadOptions
 
     return LoadOptions(

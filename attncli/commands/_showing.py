@@ -53,7 +53,7 @@ class Showing:
 
     def of_one_head(self, roles: Sequence[HeadRole]) -> Showing:
         """Show the one head that has most to say of the text, as far as any is known to do something."""
-        from attncli.analysis.roles import head_to_show
+        from attncli.analysis.hints import head_to_show
 
         role = head_to_show(roles, self.source.axes(self.kind)[0])
         if role is None:

@@ -71,6 +71,8 @@ def _overview(argv: tuple[str, ...]) -> Table:
 def _entries(kind: str, argv: tuple[str, ...]) -> Table:
     known = entries(kind)
     columns = [Column("name"), Column("summary")]
+    if kind == "metrics":
+        columns += [Column("unit"), Column("null")]
     if any(entry.parameters for entry in known.values()):
         columns.append(Column("parameters"))
     if any(entry.reference for entry in known.values()):
@@ -106,6 +108,8 @@ def _models(argv: tuple[str, ...]) -> Table:
 def _cell(entry: Entry, column: str) -> object:
     if column == "parameters":
         return tuple(f"{parameter.name}={parameter.default}" for parameter in entry.parameters)
+    if column in ("unit", "null"):
+        return entry.attributes.get(column)
     return getattr(entry, column)
 
 

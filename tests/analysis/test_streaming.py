@@ -19,7 +19,7 @@ from attncli.sources.emission import Emitter
 
 HEADS, QUERY, KEY, DIM, LAYERS = 4, 13, 17, 5, 2
 ALL = Selection("layer"), Selection("head")
-METRICS = ("entropy", "maximum", "distance", "self", "previous", "first")
+METRICS = ("entropy", "maximum", "distance", "self", "previous_token", "first_token")
 cuts = st.tuples(st.integers(4, 3000), st.sampled_from([0, 512]))
 """How large blocks may be in bytes, and whether the plain form or tiles make them."""
 
@@ -122,7 +122,7 @@ def by_hand(weights: np.ndarray, allowed: np.ndarray, name: str) -> np.ndarray:
         return weights.max(-1)
     if name == "distance":
         return (share * abs(i - j)).sum(-1)
-    key = {"self": i[:, 0], "previous": i[:, 0] - 1, "first": 0 * i[:, 0]}[name]
+    key = {"self": i[:, 0], "previous_token": i[:, 0] - 1, "first_token": 0 * i[:, 0]}[name]
     found = np.where(allowed[:, i[:, 0], key], weights[:, i[:, 0], key], np.nan)
     return np.where(key < 0, np.nan, found)
 

@@ -1,11 +1,25 @@
-"""Head metrics, one file each: a number for every row of weights.
+"""Head metrics, one file each: a number for every row of weights, or one for a text, or one for two heads.
 
 A metric's file has an `ENTRY` whose attributes are
 
     kinds   the kinds of attention it has a meaning for: some need queries and keys to be the same tokens
-    unit    of the number: ``bits``, ``tokens``, ``weight``
+    unit    of the number: ``bits``, ``tokens``, ``keys``, ``weight``, ``share``
+    per     what it is a number of: ``row``, ``text`` or ``pair`` (of heads)
+    null    what it is held against, see below; absent where nothing is to be held against
+    offset  with the null ``pairs``: from a row's position to that of the key that is meant
+    label   what a head is called that is far above its null; absent where no name is given
 
-and the function of `Metric`. It is pure, and looks at one block at a time; averaging is an observer's work.
+and the functions of `RowMetric`, `TextMetric` or `PairMetric`. All are pure and look at one block at a time, every
+text of the batch at once; sums and averages are an observer's work.
+
+A null says what the number would be if there were nothing in the head but chance:
+
+    chance  the same rows, with their weight spread evenly over the keys that they may attend to
+    places  the larger of that and of the same head where the text's tokens are shuffled (specials stay), at the places
+            that held the marks, or the repetition, before: what position alone explains
+    pairs   the larger of chance and of the same head on the shuffled text, between the two tokens that stood side by
+            side before: what the two words alone explain
+    shuffled  the same number on the shuffled text, where neither more nor less than it means anything by itself
 """
 
 from __future__ import annotations
@@ -13,17 +27,50 @@ from __future__ import annotations
 from typing import Protocol
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
-from attncli.record import WeightBlock
+from attncli.record import Axis, Batch, WeightBlock
 
 
-class Metric(Protocol):
-    """What a metric's module offers."""
+class RowMetric(Protocol):
+    """A number for each row."""
 
-    def measure(self, block: WeightBlock) -> Float[Tensor, "batch heads rows"]:
+    def measure(self, block: WeightBlock, batch: Batch) -> Float[Tensor, "batch heads rows"]:
         """Give a number for each row, NaN where it is undefined: at least in rows without any weight."""
+
+
+class TextMetric(Protocol):
+    """A number for each text, from sums over its counted rows."""
+
+    def collect(self, block: WeightBlock, batch: Batch) -> Float[Tensor, "batch heads parts"]:
+        """Give what a block adds to the sums, in float64."""
+
+    def finish(self, sums: Float[Tensor, "batch heads parts"], batch: Batch) -> Float[Tensor, "batch heads"]:
+        """Give the number of each text from the sums of all its blocks; NaN where it is undefined."""
+
+
+class PairMetric(Protocol):
+    """A number for each two heads, from vectors whose products add up."""
+
+    def vectors(self, block: WeightBlock, batch: Batch) -> Float[Tensor, "batch heads rows keys"]:
+        """Give a vector for each row, 0 where the row does not count: the number is the mean product of two heads'."""
+
+
+def positions_only(queries: int, keys: int | None = None) -> Batch:
+    """Give a batch of one text of which nothing is known but its length; every row counts."""
+    axis = _axis(queries)
+    return Batch(axis, axis if keys in (None, queries) else _axis(keys or 0), axis.present)
+
+
+def _axis(length: int) -> Axis:
+    none = torch.zeros(1, length, dtype=torch.bool)
+    return Axis(torch.arange(length).unsqueeze(0), ~none, none, none)
+
+
+def wide(values: Tensor) -> torch.dtype:
+    """Give the widest float that the device has, for sums in which much cancels."""
+    return torch.float32 if values.device.type == "mps" else torch.float64
 
 
 def row_sums(block: WeightBlock) -> Float[Tensor, "batch heads rows"]:
@@ -37,6 +84,13 @@ def defined(
     """Put NaN for rows without any weight."""
     empty = row_sums(block) == 0
     return values.masked_fill(empty, torch.nan) if bool(empty.any()) else values
+
+
+def key_counts(block: WeightBlock) -> Float[Tensor, "#batch #heads #rows"]:
+    """Give the number of keys that each row may attend to."""
+    if block.allowed is None:
+        return block.weights.new_tensor([[[block.weights.shape[-1]]]])
+    return block.allowed.sum(dim=-1).to(block.weights)
 
 
 def weight_on_diagonal(block: WeightBlock, offset: int) -> Float[Tensor, "batch heads rows"]:
@@ -63,6 +117,42 @@ def weight_on_key(block: WeightBlock, key: int) -> Float[Tensor, "batch heads ro
         return torch.full_like(block.weights[..., 0], torch.nan)
     place = key - block.first_key
     return _allowed(block.weights[..., place], None if block.allowed is None else block.allowed[..., place])
+
+
+def weight_on_keys(
+    block: WeightBlock, wanted: Bool[Tensor, "batch key"]
+) -> Float[Tensor, "batch heads rows"]:
+    """Give each row's weight on some keys of its text together; NaN where it may attend to none of them."""
+    here = wanted[:, block.keys.start : block.keys.stop]
+    found = (block.weights @ here.to(block.weights)[:, None, :, None]).squeeze(-1)
+    reached = here[:, None, None] if block.allowed is None else block.allowed & here[:, None, None]
+    return torch.where(reached.any(dim=-1), found, torch.nan)
+
+
+def weight_on_pairs(
+    block: WeightBlock, pairs: tuple[Tensor, Tensor, Tensor]
+) -> Float[Tensor, "batch heads rows"]:
+    """Give each row's weight on the keys that it is paired with; NaN where it may attend to none of them.
+
+    Args:
+        pairs: Texts, rows and keys.
+    """
+    texts, rows, keys = pairs
+    inside = (rows >= block.rows.start) & (rows < block.rows.stop)
+    inside &= (keys >= block.keys.start) & (keys < block.keys.stop)
+    texts, rows, keys = texts[inside], rows[inside] - block.rows.start, keys[inside] - block.first_key
+    batch, heads, height, width = block.weights.shape
+    target = texts * height + rows
+    summed = block.weights.new_zeros(batch * height, heads)
+    summed.index_add_(0, target, block.weights[texts, :, rows, keys])
+    reached = torch.zeros_like(summed)
+    if block.allowed is None:
+        reached.index_fill_(0, target, 1.0)
+    else:
+        allowed = block.allowed.expand(batch, -1, height, width)[texts, :, rows, keys]
+        reached.index_add_(0, target, allowed.to(summed).expand(-1, heads))
+    found = torch.where(reached > 0, summed, torch.nan)
+    return found.view(batch, height, heads).transpose(1, 2)
 
 
 def _allowed(weights: Tensor, allowed: Tensor | None) -> Tensor:

@@ -7,25 +7,25 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attncli.analysis.metrics import defined, row_sums
-from attncli.record import WeightBlock
+from attncli.record import Batch, WeightBlock
 from attncli.registry import Entry
 
 ENTRY = Entry(
     name="distance",
     summary="how far a row looks: the weighted mean of |query − key|",
     reference="Vig and Belinkov 2019, Analyzing the Structure of Attention, §4.3, arXiv 1906.04284",
-    attributes={"kinds": ("encoder", "decoder"), "unit": "tokens"},
+    attributes={"kinds": ("encoder", "decoder"), "unit": "tokens", "per": "row", "null": "shuffled"},
 )
 
 
-def measure(block: WeightBlock) -> Float[Tensor, "batch heads rows"]:
+def measure(block: WeightBlock, batch: Batch) -> Float[Tensor, "batch heads rows"]:
     """Give Σ w·|i − j| / Σ w, in tokens.
 
     A key before all of the block's rows is as far as the first of them is from it, which is the same for every row,
     plus ``i − first row``; so it is with keys behind them. There a product with one vector does.
 
     >>> row = WeightBlock(None, (0,), range(3, 4), torch.tensor([[[[0.5, 0.0, 0.0, 0.5]]]]), None)
-    >>> measure(row)
+    >>> measure(row, None)
     tensor([[[1.5000]]])
     """
     rows, keys = block.rows, block.keys

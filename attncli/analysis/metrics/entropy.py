@@ -4,35 +4,33 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from attncli.analysis.metrics import defined, row_sums
-from attncli.record import WeightBlock
+from attncli.record import Batch, WeightBlock
 from attncli.registry import Entry
 
 ENTRY = Entry(
     name="entropy",
     summary="how widely a row spreads its weight: 0 for one key, log2(n) for n keys evenly",
     reference="Shannon 1948, §6; of attention: Clark et al. 2019, What Does BERT Look At?, §3.2, arXiv 1906.04341",
-    attributes={"kinds": ("encoder", "decoder", "cross"), "unit": "bits"},
+    attributes={"kinds": ("encoder", "decoder", "cross"), "unit": "bits", "per": "row", "null": "shuffled"},
 )
 
 _WEAK = 1e-30
 """Below it a float32 loses digits."""
 
-_IN_CACHE = 2**18
-"""So many products at a time are summed before they leave the cache."""
 
-
-def measure(block: WeightBlock) -> Float[Tensor, "batch heads rows"]:
+def measure(block: WeightBlock, batch: Batch) -> Float[Tensor, "batch heads rows"]:
     """Give −Σ p·log₂ p over the keys, in bits. With a sink, p is the share of what the keys get together.
 
     Where the scores s are known no logarithm of each weight is needed, since log w = s − log Σ exp s.
 
     >>> half = WeightBlock(None, (0,), range(1), torch.tensor([[[[0.5, 0.5, 0.0]]]]), None)
-    >>> measure(half)
+    >>> measure(half, None)
     tensor([[[1.]]])
     """
     sums = row_sums(block)
@@ -51,15 +49,10 @@ def _from_scores(weights: Tensor, scores: Tensor, sums: Tensor) -> Tensor:
 
 
 def _row_products(left: Tensor, right: Tensor) -> Tensor:
-    """Sum the products of each row, so many rows at a time that they do not leave the cache in between."""
-    rows, width = left.shape
-    step = max(1, _IN_CACHE // width)
-    products, totals = left.new_empty(min(step, rows), width), left.new_empty(rows)
-    for first in range(0, rows, step):
-        part = slice(first, min(first + step, rows))
-        here = products[: part.stop - first]
-        torch.sum(torch.mul(left[part], right[part], out=here), dim=-1, out=totals[part])
-    return totals
+    """Sum the products of each row. NumPy does it in one pass, more than twice as fast on a CPU as torch in two."""
+    if left.device.type != "cpu":
+        return (left * right).sum(dim=-1)
+    return torch.from_numpy(np.vecdot(left.numpy(), right.numpy()))
 
 
 def _log_total(weights: Tensor, scores: Tensor) -> Tensor:

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attncli import registry
-from attncli.analysis.metrics import Metric
+from attncli.analysis.metrics import RowMetric, positions_only
 from attncli.analysis.observers.places import heads_in, places_in
 from attncli.analysis.selection import Selection
-from attncli.record import Kind, Request, Site, WeightBlock
+from attncli.record import Batch, Kind, Request, Site, WeightBlock
 
 
 @dataclass(frozen=True)
@@ -41,12 +41,13 @@ class RowNumbers:
 
     Args:
         kind: Which attention of the model.
-        metrics: Names of head metrics.
+        metrics: Names of head metrics that have a number for each row.
         layers: Which layers.
         heads: Which heads.
         depth: How many layers the model has, to resolve ``-1``.
         query_len: Number of query rows.
         keep_rows: Whether to keep the rows' own numbers too: 4 bytes a row, head, layer and metric.
+        batch: What the text's tokens are, for metrics that ask; by default nothing is known of them.
     """
 
     kind: Kind
@@ -56,13 +57,15 @@ class RowNumbers:
     depth: int
     query_len: int
     keep_rows: bool = False
+    batch: Batch | None = None
     _open: _Open | None = None
     _found: list[HeadNumbers] = field(default_factory=list)
     _rows: dict[int, tuple[tuple[int, ...], Tensor]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._wanted_layers = self.layers.resolve(self.depth)
-        self._measures = [cast(Metric, registry.load("metrics", name)) for name in self.metrics]
+        self._batch = self.batch or positions_only(self.query_len)
+        self._measures = [cast(RowMetric, registry.load("metrics", name)) for name in self.metrics]
 
     def request(self, site: Site) -> Request | None:
         """Ask for the chosen heads and every row."""
@@ -80,7 +83,7 @@ class RowNumbers:
         heads, their_heads = heads_in(block, self._open.heads)
         rows, their_rows = places_in(block.rows, range(self.query_len))
         for number, metric in enumerate(self._measures):
-            values = metric.measure(block)[0]
+            values = metric.measure(block, self._batch)[0]
             self._open.values[number, heads, rows] = values[their_heads, their_rows].to("cpu", torch.float32)
 
     def numbers(self) -> list[HeadNumbers]:

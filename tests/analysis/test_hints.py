@@ -1,6 +1,6 @@
 import numpy as np
 
-from attncli.analysis.roles import head_to_show, what_to_look_at
+from attncli.analysis.hints import head_to_show, what_to_look_at
 from attncli.record import HeadRole, Token, Tokens
 from attncli.view import Matrix
 

@@ -1,0 +1,368 @@
+"""From what was found of heads to what is shown: a ranking, maps, and the document that programs read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from attncli import registry
+from attncli.analysis.head_changes import Change, change_entry, changes_table
+from attncli.analysis.overlap import HeadOverlap, clusters
+from attncli.analysis.roles import ROLE, STANDARD_ERRORS, THRESHOLD, Head, Number, Thresholds
+from attncli.analysis.views import source_title
+from attncli.analysis.where import Condition
+from attncli.record import Kind, Provenance, SourceInfo
+from attncli.view import Column, Header, HeadMap, HeadRanking, Table
+
+ALIKE = 0.9
+"""Heads overlap at least so much with each other in a cluster."""
+
+_SHOWN = 20
+_GROUPS = 8
+_NULLS = {
+    "chance": "the same rows with their weight spread evenly over what they may attend to",
+    "places": "the larger of chance and of the same places in shuffled texts",
+    "pairs": "the larger of chance and of the same two tokens when shuffling has parted them",
+    "shuffled": "the same head on shuffled texts",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """How heads are to be ranked and shown.
+
+    Args:
+        by: A metric, or ``role``.
+        ascending: Whether the smallest comes first.
+        top: How many to give; None for all, of which people see the first few.
+        where: Which heads to give, and as it was typed.
+    """
+
+    by: str
+    ascending: bool = False
+    top: int | None = None
+    where: tuple[Condition, str] | None = None
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """What the numbers are of.
+
+    Args:
+        texts: How many texts were read.
+        tokens: How many tokens they have, special ones included.
+        rows: How many rows count.
+        null_texts: How many texts were run once more with other tokens.
+        bad_lines: How many lines could not be used.
+        rule: Which rows count, in words.
+        probe: ``induction`` where the texts are random tokens.
+    """
+
+    texts: int
+    tokens: int
+    rows: int
+    null_texts: int
+    bad_lines: int
+    rule: str
+    probe: str | None = None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Everything that was found.
+
+    Args:
+        kind: Which attention.
+        heads: By layer and head.
+        settings: On what the numbers depend, for the document.
+        progress: Where an interrupted run stopped, to go on from; None where it was finished.
+        changes: Against an older run.
+        notes: More facts to tell.
+    """
+
+    kind: Kind
+    heads: Sequence[Head]
+    overlap: HeadOverlap
+    thresholds: Thresholds
+    corpus: Corpus
+    source: SourceInfo
+    settings: Mapping[str, object]
+    progress: Mapping[str, object] | None = None
+    changes: tuple[str, Sequence[Change]] | None = None
+    notes: Sequence[str] = field(default_factory=tuple)
+
+
+def heads_view(answer: Answer, wanted: Wanted, made: Provenance) -> HeadRanking:
+    """Rank the heads."""
+    ranked = rank(answer.heads, wanted)
+    metric = metric_column(wanted.by)
+    header = Header(
+        command="heads",
+        title=_title(answer, wanted),
+        provenance=made,
+        source=answer.source,
+        notes=tuple(_notes(answer, wanted, ranked)),
+    )
+    plain = Header(command="heads", title="", provenance=made)
+    return HeadRanking(
+        header,
+        metric,
+        (_map(answer, wanted, ranked),),
+        tuple(_tables(answer, wanted, ranked, plain)),
+        _data(answer, ranked, plain),
+        _document(answer, wanted, ranked),
+    )
+
+
+def rank(heads: Sequence[Head], wanted: Wanted) -> list[Head]:
+    """Choose and sort heads; those without the number that they are ranked by come last."""
+    kept = [head for head in heads if wanted.where is None or wanted.where[0](head)]
+    sign = 1 if wanted.ascending else -1
+
+    def key(head: Head) -> tuple[bool, float, int, int]:
+        value = head.value(wanted.by)
+        return math.isnan(value), 0.0 if math.isnan(value) else sign * value, head.layer, head.head
+
+    return sorted(kept, key=key)[: wanted.top]
+
+
+def metric_column(name: str) -> Column:
+    """Name a metric for people."""
+    if name == ROLE:
+        return Column(ROLE, "strongest role above its null", "weight")
+    unit = str(registry.entries("metrics")[name].attributes["unit"])
+    return Column(name, None, "" if unit == "share" else unit)
+
+
+def _title(answer: Answer, wanted: Wanted) -> str:
+    by = metric_column(wanted.by)
+    of = f"{len(answer.heads)} {answer.kind} heads" if len(answer.heads) != 1 else f"one {answer.kind} head"
+    probe = "random repeated tokens" if answer.corpus.probe else f"{answer.corpus.texts:,} texts"
+    texts = probe if answer.corpus.texts != 1 else "one text"
+    by_text = by.title or by.name.replace("_", " ")
+    return f"{source_title(answer.source)} · {of} by {by_text} · {texts}"
+
+
+def _notes(answer: Answer, wanted: Wanted, ranked: Sequence[Head]) -> list[str]:
+    corpus = answer.corpus
+    notes = [*answer.notes]
+    if answer.progress is not None:
+        notes.append(f"interrupted: this is what {corpus.texts:,} texts gave; --resume goes on")
+    notes.append(f"rows: {corpus.rule} ({corpus.rows:,} of {corpus.tokens:,} tokens)")
+    left_out = _undefined(answer, wanted.by)
+    if left_out:
+        notes.append(left_out)
+    if wanted.by != ROLE:
+        null = registry.entries("metrics")[wanted.by].attributes.get("null")
+        if null:
+            notes.append(f"null: {_null_text(str(null), corpus)}")
+    else:
+        notes.append(
+            "null: even weight, or shuffled texts where they explain more; attncli list metrics says which"
+        )
+    if any(not math.isnan(number.stderr) for head in ranked[:1] for number in head.numbers.values()):
+        notes.append("± is the standard error over texts")
+    beside = [f"{name} in {metric_column(name).unit}" for name in _beside(wanted.by, ranked)]
+    if beside:
+        notes.append(", ".join(beside))
+    changed = answer.thresholds.changed()
+    notes.append(
+        f"named where the weight is {THRESHOLD:g} above its null{f' ({changed})' if changed else ''} and by more than "
+        f"{STANDARD_ERRORS:g} standard errors (--threshold)"
+    )
+    if answer.heads and answer.heads[0].excluded is not None:
+        dropped = np.mean([head.excluded for head in answer.heads if head.excluded is not None])
+        notes.append(
+            f"special tokens left out as keys: {100 * float(dropped):.0f} % of a row's weight on average; the rest was "
+            "scaled to the old sum"
+        )
+    if corpus.bad_lines:
+        notes.append(f"{corpus.bad_lines:,} {'lines' if corpus.bad_lines > 1 else 'line'} could not be used")
+    return notes
+
+
+def _null_text(null: str, corpus: Corpus) -> str:
+    text = _NULLS[null]
+    if corpus.probe:
+        return text.replace("in shuffled texts", "where nothing is repeated").replace(
+            "on shuffled texts", "where nothing is repeated"
+        )
+    return text if corpus.null_texts or null == "chance" else f"{_NULLS['chance']} (nothing was shuffled)"
+
+
+def _undefined(answer: Answer, name: str) -> str | None:
+    """Say in how many rows a metric has no number."""
+    if name in (ROLE, "similarity") or not answer.heads:
+        return None
+    if registry.entries("metrics")[name].attributes["per"] != "row":
+        return None
+    rows = [head.numbers[name].rows if name in head.numbers else 0 for head in answer.heads]
+    missing = answer.corpus.rows - max(rows)
+    if not missing:
+        return None
+    return f"{name.replace('_', ' ')} is undefined in {missing:,} rows, which are left out"
+
+
+def _map(answer: Answer, wanted: Wanted, ranked: Sequence[Head]) -> HeadMap:
+    layers = tuple(sorted({head.layer for head in answer.heads}))
+    numbers = tuple(sorted({head.head for head in answer.heads}))
+    values = np.full((len(layers), len(numbers)), np.nan, dtype=np.float32)
+    for head in ranked:
+        values[layers.index(head.layer), numbers.index(head.head)] = head.value(wanted.by)
+    return HeadMap(answer.kind, layers, numbers, values)
+
+
+def head_name(layer: int, head: int) -> str:
+    """Name a head in a few cells.
+
+    >>> head_name(4, 7)
+    'L4H7'
+    """
+    return f"L{layer}H{head}"
+
+
+def _tables(answer: Answer, wanted: Wanted, ranked: Sequence[Head], plain: Header) -> list[Table]:
+    tables = [_ranking_table(answer, wanted, ranked, plain)]
+    if answer.changes is not None:
+        tables.append(changes_table(*answer.changes, plain))
+    groups = _groups(answer.overlap)
+    if groups:
+        title = f"heads that do the same: each two overlap by at least {ALIKE:g}"
+        header = Header(command="heads", title=title, provenance=plain.provenance)
+        rows = tuple(
+            (len(group), ", ".join(head_name(*head) for head in group)) for group in groups[:_GROUPS]
+        )
+        tables.append(Table(header, (Column("heads"), Column("which")), rows))
+    return tables
+
+
+def _ranking_table(answer: Answer, wanted: Wanted, ranked: Sequence[Head], plain: Header) -> Table:
+    shown = ranked if wanted.top is not None else ranked[:_SHOWN]
+    by = wanted.by
+    beside = _beside(by, shown)
+    columns = (
+        Column("head"),
+        *([Column("role")] if by == ROLE else []),
+        Column("mean", "weight" if by == ROLE else by.replace("_", " ")),
+        Column("stderr", "±"),
+        Column("null"),
+        *(Column(name, digits=2) for name in beside),
+        *([Column("like")] if by == "similarity" else []),
+        Column("labels", "named"),
+    )
+    rows = tuple(_row(head, by, beside) for head in shown)
+    header = plain
+    if len(ranked) > len(shown):
+        text = f"the first {len(shown)} of {len(ranked)}: --top {len(ranked)} and the data formats have all"
+        header = Header(command="heads", title=text, provenance=plain.provenance)
+    return Table(header, columns, rows, "heads")
+
+
+def _beside(by: str, heads: Sequence[Head]) -> list[str]:
+    """Choose what else to show of each head, as far as 80 columns go."""
+    names = ["entropy"] if by == ROLE else ["entropy", "distance"]
+    return [name for name in names if name != by and any(name in head.numbers for head in heads)]
+
+
+def _row(head: Head, by: str, beside: Sequence[str]) -> tuple[object, ...]:
+    role = head.role[0]
+    return (
+        head_name(head.layer, head.head),
+        *([role.replace("_", " ")] if by == ROLE else []),
+        *_three(head.numbers.get(role if by == ROLE else by)),
+        *(_finite(head.value(name)) for name in beside),
+        *([head_name(*head.nearest) if head.nearest else None] if by == "similarity" else []),
+        ", ".join(head.labels),
+    )
+
+
+def _three(number: Number | None) -> tuple[float | None, float | None, float | None]:
+    if number is None:
+        return None, None, None
+    return _finite(number.mean), _finite(number.stderr), _finite(number.null)
+
+
+def _finite(value: float) -> float | None:
+    return None if math.isnan(value) else value
+
+
+def _groups(overlap: HeadOverlap) -> list[list[tuple[int, int]]]:
+    overlaps = overlap.overlaps()
+    if overlaps is None:
+        return []
+    return [[overlap.found[place] for place in group] for group in clusters(overlaps, ALIKE)]
+
+
+def _data(answer: Answer, ranked: Sequence[Head], plain: Header) -> Table:
+    """Give one row for each head: its labels and each metric's mean, standard error and null."""
+    names = list(dict.fromkeys(name for head in answer.heads for name in head.numbers))
+    columns = [Column("kind"), Column("layer"), Column("head"), Column("labels"), Column(ROLE)]
+    for name in names:
+        columns += [Column(name), Column(f"{name}_stderr"), Column(f"{name}_null")]
+    rows = []
+    for head in ranked:
+        row: list[object] = [head.kind, head.layer, head.head, list(head.labels), _finite(head.role[1])]
+        for name in names:
+            row += _three(head.numbers.get(name))
+        rows.append(tuple(row))
+    return Table(plain, tuple(columns), tuple(rows), "heads")
+
+
+# For programs
+
+
+def _document(answer: Answer, wanted: Wanted, ranked: Sequence[Head]) -> dict[str, object]:
+    corpus, source = answer.corpus, answer.source
+    return {
+        "complete": answer.progress is None,
+        "source": {name: getattr(source, name) for name in SourceInfo.__dataclass_fields__},
+        "corpus": {
+            "texts": corpus.texts,
+            "tokens": corpus.tokens,
+            "rows": corpus.rows,
+            "rule": corpus.rule,
+            "null_texts": corpus.null_texts,
+            "bad_lines": corpus.bad_lines,
+            "probe": corpus.probe,
+        },
+        "by": wanted.by,
+        "where": None if wanted.where is None else wanted.where[1],
+        "thresholds": {"default": THRESHOLD, **answer.thresholds.by_metric},
+        "settings": dict(answer.settings),
+        "heads": [_entry(head) for head in ranked],
+        "clusters": [
+            [{"layer": layer, "head": head} for layer, head in group] for group in _groups(answer.overlap)
+        ],
+        **(
+            {}
+            if answer.changes is None
+            else {"changes": [change_entry(change) for change in answer.changes[1]]}
+        ),
+        **({} if answer.progress is None else {"progress": answer.progress}),
+    }
+
+
+def _entry(head: Head) -> dict[str, object]:
+    entry: dict[str, object] = {"kind": head.kind, "layer": head.layer, "head": head.head}
+    if head.kv_head != head.head:
+        entry["kv_head"] = head.kv_head
+    metrics = {
+        name: {
+            "mean": _finite(number.mean),
+            "stderr": _finite(number.stderr),
+            "null": _finite(number.null),
+            "rows": number.rows,
+            "chance": _finite(number.chance),
+            "shuffled": _finite(number.shuffled),
+        }
+        for name, number in head.numbers.items()
+    }
+    if head.excluded is not None:
+        entry["excluded"] = _finite(head.excluded)
+    entry |= {"metrics": metrics, "labels": list(head.labels)}
+    if head.nearest is not None:
+        entry["nearest"] = {"layer": head.nearest[0], "head": head.nearest[1]}
+    return entry

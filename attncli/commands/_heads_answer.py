@@ -1,0 +1,234 @@
+"""Runs what `attncli heads` was asked, and takes the answer to where it should go."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from attncli.analysis.head_changes import changes_since
+from attncli.analysis.head_views import Answer, Corpus, Wanted, heads_view
+from attncli.analysis.measures import Measures
+from attncli.analysis.observers.head_tallies import HeadTallies
+from attncli.analysis.overlap import HeadOverlap
+from attncli.analysis.roles import heads_of
+from attncli.commands._corpus_run import CorpusRun, Interrupted, Ledger, Way
+from attncli.commands._heads_question import Question
+from attncli.commands._options import OutputOptions
+from attncli.commands._ranks import Ranks, gather
+from attncli.commands._running import provenance
+from attncli.delivery import Plan, deliver, say
+from attncli.errors import ReadError, UsageError
+from attncli.labels import safe_label
+from attncli.record import SourceInfo
+from attncli.sources.corpus import BadLine
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+_PATIENCE = 0.5
+"""Seconds before progress is shown."""
+
+
+def find(question: Question, ranks: Ranks, output: OutputOptions) -> Ledger:
+    """Go through the corpus, or as far as the user lets it."""
+    depth = question.source.depth(question.kind)
+    selections = question.layers, question.heads
+    tallies = HeadTallies(
+        question.kind, Measures.of_kind(question.kind), *selections, depth, question.corpus.exclude_special
+    )
+    ledger = Ledger(tallies, HeadOverlap(question.kind, *selections, depth))
+    if question.state is not None:
+        ledger.restore(question.state)
+        if not ranks.is_first:
+            _forget_sums(ledger)
+    way = Way(_batch_size(question), question.corpus.null_texts, question.seed, ranks.rank, ranks.count)
+    if ranks.count > 1 and getattr(question.lines, "path", None) == "-":
+        raise UsageError("several ranks cannot share stdin", "give the corpus with --file")
+    with _progress(question, output, ranks) as done:
+        run = CorpusRun(question.source, ledger, way, _teller(question, output, ranks), done)
+        try:
+            if question.probe is not None:
+                from attncli.sources.batches import BatchedModel
+
+                assert isinstance(question.source, BatchedModel)
+                run.over_feeds(question.probe.feeds(question.source, way.batch_size))
+            else:
+                assert question.lines is not None
+                run.over_lines(question.lines.read())
+        except Interrupted:
+            if ranks.count > 1:
+                raise KeyboardInterrupt from None  # the others are somewhere else: there is no finished part
+    return ledger
+
+
+def finish(ledger: Ledger, question: Question, wanted: Wanted, plan: Plan, ranks: Ranks) -> None:
+    """Put together what all ranks have found, and write it.
+
+    Raises:
+        KeyboardInterrupt: The run was stopped; what is done has been written.
+        ReadError: Lines could not be used.
+    """
+    others = gather(ranks, ledger.state())
+    if not ranks.is_first:
+        return
+    for state in others[1:]:
+        ledger.merge(state)
+    if ledger.run is None and not ledger.texts:
+        raise ReadError(*_nothing(ledger))
+    view = heads_view(_answer(ledger, question, wanted), wanted, provenance(ledger.run))
+    deliver(view, plan)
+    if not ledger.complete:
+        _tell_how_to_resume(plan)
+        raise KeyboardInterrupt
+    if ledger.bad_lines and not question.corpus.skip_errors:
+        lines = "lines" if ledger.bad_lines > 1 else "line"
+        raise ReadError(
+            f"{ledger.bad_lines:,} {lines} could not be used; the answer is of the others",
+            "--skip-errors accepts that",
+        )
+
+
+def _nothing(ledger: Ledger) -> tuple[str, str]:
+    if ledger.bad_lines:
+        return (
+            f"none of the {ledger.bad_lines:,} lines could be used",
+            "each is named above with what is wrong",
+        )
+    return "the corpus is empty: there is nothing to attend to", "one text a line, or --field for JSON lines"
+
+
+def _answer(ledger: Ledger, question: Question, wanted: Wanted) -> Answer:
+    heads = heads_of(ledger.tallies, ledger.overlap, question.thresholds)
+    source = (
+        ledger.run.source
+        if ledger.run is not None
+        else SourceInfo(str(question.settings["model"]), "pretrained")
+    )
+    corpus = Corpus(
+        ledger.texts,
+        ledger.tokens,
+        ledger.rows,
+        ledger.null_texts,
+        ledger.bad_lines,
+        _rule(question),
+        None if question.probe is None else "induction",
+    )
+    changes = None
+    if question.old is not None:
+        changes = question.old[0], changes_since(heads, question.old[1], wanted.by)
+    notes = [] if ledger.run is None else list(ledger.run.notes)
+    if question.source.cut:
+        notes.append(f"{question.source.cut:,} texts were cut to the model's length")
+    return Answer(
+        question.kind,
+        heads,
+        ledger.overlap,
+        question.thresholds,
+        corpus,
+        source,
+        question.settings,
+        None if ledger.complete else ledger.state(),
+        changes,
+        notes,
+    )
+
+
+def _rule(question: Question) -> str:
+    """Say which rows count."""
+    if question.probe is not None:
+        return f"the second half of {question.probe.length} repeated random tokens, without its last"
+    first = question.rule.first_for(question.kind)
+    return f"content tokens from position {first} on" if first else "content tokens"
+
+
+def _batch_size(question: Question) -> int:
+    from attncli.sources.batches import BatchedModel
+
+    return question.corpus.batch_size if isinstance(question.source, BatchedModel) else 1
+
+
+def _forget_sums(ledger: Ledger) -> None:
+    """Leave to the first rank what an interrupted run had found."""
+    ledger.tallies.by_layer.clear()
+    ledger.overlap.products, ledger.overlap.rows = None, 0.0
+    ledger.texts = ledger.tokens = ledger.rows = ledger.null_texts = 0
+
+
+def _teller(question: Question, output: OutputOptions, ranks: Ranks) -> Callable[[BadLine], None]:
+    name = getattr(question.lines, "path", None)
+    where = "" if name is None else ("stdin " if name == "-" else f"{safe_label(str(name))} ")
+
+    def tell(bad: BadLine) -> None:
+        if ranks.is_first and not output.quiet:
+            say(f"{where}line {bad.number}: {bad.reason}")
+
+    return tell
+
+
+def _tell_how_to_resume(plan: Plan) -> None:
+    names = [str(path) for path, name in plan.files if name == "json"]
+    if names:
+        say(f"interrupted; --resume {safe_label(names[0])} goes on")
+    elif plan.stdout == "json":
+        say("interrupted; --resume FILE goes on from this JSON")
+    else:
+        say("interrupted; with -o FILE.json a run can be gone on with (--resume)")
+
+
+@contextmanager
+def _progress(
+    question: Question, output: OutputOptions, ranks: Ranks
+) -> Iterator[Callable[[int, int], None]]:
+    """Show how much is done, at what rate, and how long the rest takes; on a terminal, after half a second."""
+    shown = ranks.is_first and sys.stderr is not None and sys.stderr.isatty()
+    if not shown or output.quiet or output.no_progress or question.lines is None:
+        yield lambda size, texts: None
+        return
+    total, started = question.lines.size, time.monotonic()
+    bar = _bar(total is not None)
+    task = bar.add_task("texts", total=total, texts=0, rate="")
+    live = False
+    begin: list[int] = []
+
+    def done(size: int, texts: int) -> None:
+        nonlocal live
+        if not begin:
+            begin.append(texts)
+        passed = time.monotonic() - started
+        if not live and passed > _PATIENCE:
+            bar.start()
+            live = True
+        rate = (texts - begin[0]) / passed if passed else 0.0
+        bar.update(task, advance=size, texts=texts, rate=f"{rate:,.0f} texts/s")
+
+    try:
+        yield done
+    finally:
+        if live:
+            bar.stop()
+
+
+def _bar(known: bool) -> Progress:
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        SpinnerColumn,
+        TaskProgressColumn,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        [BarColumn(bar_width=24), TaskProgressColumn(), TimeRemainingColumn()] if known else [SpinnerColumn()]
+    )
+    return Progress(
+        *columns,
+        TextColumn("{task.fields[texts]:,} texts"),
+        TextColumn("{task.fields[rate]}"),
+        console=Console(stderr=True),
+        transient=True,
+    )

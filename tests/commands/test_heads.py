@@ -1,0 +1,300 @@
+"""attncli heads as users run it: ranking, bad lines, going on after an interruption, comparing, wrong options."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from commandline import Cli
+
+from attncli.commands import _corpus_run
+
+TEXTS = [
+    "the animal was too tired .",
+    "it was tired",
+    "the animals did cross . it was the animal .",
+    "was it",
+    "too tired too tired too tired .",
+    "the the the animal",
+    "did it cross .",
+]
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> str:
+    path = tmp_path / "corpus.txt"
+    path.write_text("\n".join(TEXTS) + "\n")
+    return str(path)
+
+
+@pytest.fixture
+def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_corpus_run, "LOOK_AHEAD", 3)
+
+
+def schema() -> Any:
+    return json.loads((files("attncli") / "schemas" / "heads.json").read_text("utf-8"))
+
+
+def numbers(document: Any) -> dict[tuple[int, int, str, str], float | None]:
+    return {
+        (head["layer"], head["head"], name, part): value
+        for head in document["heads"]
+        for name, number in head["metrics"].items()
+        for part, value in number.items()
+    }
+
+
+def test_the_document_follows_its_schema_and_is_ranked(cli: Cli, corpus: str, tiny_bert: str) -> None:
+    found = cli("heads", "--file", corpus, "-m", tiny_bert, "--by", "entropy", "--json")
+    assert found.code == 0, found.err
+    jsonschema.validate(found.json, schema())
+    means = [head["metrics"]["entropy"]["mean"] for head in found.json["heads"]]
+    assert means == sorted(means, reverse=True) and len(means) == 6
+    assert found.json["corpus"]["texts"] == 7 and found.json["complete"] and found.json["by"] == "entropy"
+    assert found.json["corpus"]["rule"] == "content tokens"
+
+
+def test_a_table_in_a_terminal_has_every_head_and_says_which_rows_count(
+    cli: Cli, corpus: str, tiny_llama: str
+) -> None:
+    found = cli("heads", "--file", corpus, "-m", tiny_llama, "--by", "previous-token", "--width", "80")
+    lines = found.out.splitlines()
+    assert lines[0].endswith("12 decoder heads by previous token · 7 texts")
+    assert sum(line.startswith("L") for line in lines) == 12
+    assert "note: rows: content tokens from position 2 on" in found.out and max(map(len, lines)) <= 80
+
+
+@pytest.mark.parametrize("form", ["heatmap", "csv", "tsv", "ndjson", "md", "svg"])
+def test_every_form_can_be_had(cli: Cli, tiny_bert: str, form: str) -> None:
+    found = cli("heads", TEXTS[0], "-m", tiny_bert, "-f", form)
+    assert found.code == 0 and found.out
+    if form == "csv":
+        assert (
+            found.out.splitlines()[0].startswith("kind,layer,head,labels,role,")
+            and found.out.count("\n") == 7
+        )
+
+
+def test_where_and_top_choose_heads(cli: Cli, corpus: str, tiny_bert: str) -> None:
+    options = ("--by", "self", "--ascending", "--where", "layer == 1 and head != 0", "--top", "1")
+    found = cli("heads", "--file", corpus, "-m", tiny_bert, *options, "--json").json
+    (head,) = found["heads"]
+    assert head["layer"] == 1 and head["head"] != 0 and found["where"] == "layer == 1 and head != 0"
+
+
+def test_a_pipe_is_a_corpus_and_an_argument_one_text(cli: Cli, tiny_bert: str) -> None:
+    piped = cli("heads", "-m", tiny_bert, "--json", stdin=b"it was\nthe animal\n").json
+    alone = cli("heads", "it was\nthe animal", "-m", tiny_bert, "--json").json
+    assert [piped["corpus"]["texts"], alone["corpus"]["texts"]] == [2, 1]
+
+
+def test_bad_lines_are_told_of_with_their_numbers_and_the_rest_is_done(
+    cli: Cli, tmp_path: Path, tiny_bert: str
+) -> None:
+    path = tmp_path / "bad.txt"
+    path.write_bytes(b"it was\n\nthe \xff\n" + b"the " * 20 + b"\nthe animal\n")
+    found = cli("heads", "--file", str(path), "-m", tiny_bert, "--json")
+    assert found.code == 1 and found.json["corpus"]["texts"] == 2 and found.json["corpus"]["bad_lines"] == 3
+    told = [line.partition("bad.txt ")[2] for line in found.err.splitlines() if "bad.txt line" in line]
+    assert told == [
+        "line 2: empty",
+        "line 3: not UTF-8: byte 0xff at offset 4",
+        "line 4: 22 tokens; the model reads at most 16",
+    ]
+    assert "error: 3 lines could not be used" in found.err
+    skipped = cli("heads", "--file", str(path), "-m", tiny_bert, "--json", "--skip-errors")
+    assert skipped.code == 0 and skipped.json["heads"] == found.json["heads"]
+
+
+def test_json_lines_have_fields(cli: Cli, tmp_path: Path, tiny_bert: str, tiny_marian: str) -> None:
+    path = tmp_path / "corpus.jsonl"
+    path.write_text('{"text": "it was", "target": "the animal"}\n{"target": "x"}\n')
+    assert cli("heads", "--file", str(path), "-m", tiny_bert, "--json").json["corpus"]["texts"] == 1
+    crossed = cli(
+        "heads", "--file", str(path), "-m", tiny_marian, "--pair-field", "target", "--json", "--skip-errors"
+    )
+    assert crossed.code == 0 and {head["kind"] for head in crossed.json["heads"]} == {"cross"}
+    jsonschema.validate(crossed.json, schema())
+
+
+@pytest.mark.parametrize("content", [b"", b"\n\n"])
+def test_a_corpus_without_texts_is_an_error(cli: Cli, tmp_path: Path, tiny_bert: str, content: bytes) -> None:
+    path = tmp_path / "none.txt"
+    path.write_bytes(content)
+    found = cli("heads", "--file", str(path), "-m", tiny_bert)
+    assert found.code == 1 and not found.out and "error: " in found.err
+
+
+def test_the_scratch_model_is_measured_too(cli: Cli, corpus: str) -> None:
+    found = cli("heads", "--file", corpus, "--layers", "2", "--heads", "2", "--causal", "--json")
+    assert found.code == 0 and len(found.json["heads"]) == 4 and found.json["corpus"]["null_texts"] == 7
+    assert all(not head["labels"] for head in found.json["heads"])
+    jsonschema.validate(found.json, schema())
+
+
+def test_random_tokens_need_no_text(cli: Cli, tiny_llama: str) -> None:
+    found = cli("heads", "-m", tiny_llama, "--probe", "induction", "--probe-length", "5", "--json").json
+    assert found["corpus"] | {"tokens": 80, "rows": 32} == found["corpus"] and found["by"] == "induction"
+    number = found["heads"][0]["metrics"]["induction"]
+    assert number["rows"] == 32 and number["null"] == max(number["chance"], number["shuffled"])
+
+
+class Stop:
+    """Presses Ctrl-C after so many passes."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, passes: int) -> None:
+        self.left, take = passes, _corpus_run.Ledger.take
+
+        def stopping(ledger: Any, source: Any, unit: Any) -> int:
+            self.left -= 1
+            if self.left == 0:
+                os.kill(os.getpid(), signal.SIGINT)
+            return take(ledger, source, unit)
+
+        monkeypatch.setattr(_corpus_run.Ledger, "take", stopping)
+
+
+@pytest.fixture
+def interrupted(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    yield monkeypatch
+
+
+@pytest.mark.parametrize("passes", [1, 2, 4, 6])
+def test_ctrl_c_keeps_what_is_done_and_resume_goes_on_to_the_same_numbers(
+    cli: Cli, corpus: str, tiny_bert: str, tmp_path: Path, small_windows: None, passes: int
+) -> None:
+    common = ("heads", "--file", corpus, "-m", tiny_bert, "--batch-size", "2", "--null-texts", "4")
+    in_one_go = cli(*common, "--json").json
+    saved = str(tmp_path / "run.json")
+    with pytest.MonkeyPatch.context() as patch:
+        Stop(patch, passes)
+        stopped = cli(*common, "-o", saved)
+    assert stopped.code == 130 and f"--resume {saved}" in stopped.err
+    document = json.loads(Path(saved).read_text())
+    jsonschema.validate(document, schema())
+    assert not document["complete"] and document["corpus"]["texts"] < 7
+    found = cli(*common, "--resume", saved, "--json").json
+    assert numbers(found) == numbers(in_one_go) and found["corpus"] == in_one_go["corpus"]
+    assert found["clusters"] == in_one_go["clusters"] and found["complete"]
+
+
+def test_resume_asks_for_the_same_question_and_corpus(
+    cli: Cli,
+    corpus: str,
+    tiny_bert: str,
+    tmp_path: Path,
+    small_windows: None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    saved = str(tmp_path / "run.json")
+    common = ("heads", "--file", corpus, "-m", tiny_bert, "--batch-size", "2", "--null-texts", "0")
+    with pytest.MonkeyPatch.context() as patch:
+        Stop(patch, 3)
+        assert cli(*common, "-o", saved).code == 130
+    other = cli(*common, "--batch-size", "3", "--resume", saved)
+    assert other.code == 2 and "--resume: that run had --batch-size 2, this one 3" in other.err
+    Path(corpus).write_text("\n".join(["it was", *TEXTS[1:]]))
+    changed = cli(*common, "--resume", saved)
+    assert changed.code == 1 and "the corpus has changed" in changed.err
+
+
+def test_a_finished_run_cannot_be_gone_on_with(cli: Cli, corpus: str, tiny_bert: str, tmp_path: Path) -> None:
+    saved = str(tmp_path / "run.json")
+    assert cli("heads", "--file", corpus, "-m", tiny_bert, "-o", saved).code == 0
+    found = cli("heads", "--file", corpus, "-m", tiny_bert, "--resume", saved)
+    assert found.code == 1 and "that run was finished" in found.err
+
+
+def test_a_damaged_run_is_refused(
+    cli: Cli, corpus: str, tiny_bert: str, tmp_path: Path, small_windows: None
+) -> None:
+    saved = tmp_path / "run.json"
+    with pytest.MonkeyPatch.context() as patch:
+        Stop(patch, 3)
+        cli("heads", "--file", corpus, "-m", tiny_bert, "-o", str(saved))
+    document = json.loads(saved.read_text())
+    document["progress"]["layers"][0]["sums"][0] = [1.0]
+    saved.write_text(json.dumps(document))
+    found = cli("heads", "--file", corpus, "-m", tiny_bert, "--resume", str(saved))
+    assert found.code == 1 and "is damaged" in found.err
+
+
+def test_a_run_is_held_against_an_older_one(cli: Cli, corpus: str, tiny_bert: str, tmp_path: Path) -> None:
+    old = tmp_path / "old.json"
+    assert cli("heads", "--file", corpus, "-m", tiny_bert, "-o", str(old)).code == 0
+    same = cli(
+        "heads", "--file", corpus, "-m", tiny_bert, "--compare-to", str(old), "--by", "self", "--json"
+    ).json
+    jsonschema.validate(same, schema())
+    assert len(same["changes"]) == 6 and all(change["difference"] == 0 for change in same["changes"])
+    document = json.loads(old.read_text())
+    head = next(head for head in document["heads"] if (head["layer"], head["head"]) == (1, 2))
+    head["metrics"]["self"]["mean"] += 0.5
+    head["labels"] = ["self"]
+    old.write_text(json.dumps(document))
+    found = cli(
+        "heads", "--file", corpus, "-m", tiny_bert, "--compare-to", str(old), "--by", "self", "--width", "80"
+    )
+    assert "1 of 6 heads are called something else" in found.out
+    row = next(line for line in found.out.splitlines() if line.startswith("L1H2  self") and "-0.500" in line)
+    assert "self → –" in row
+    z = -0.5 / math.hypot(*[head["metrics"]["self"]["stderr"]] * 2)
+    assert f"{z:.1f}" in row
+
+
+@pytest.mark.parametrize(
+    ("options", "message", "hint"),
+    [
+        (("--by", "previus-token"), "--by previus-token: no such metric", 'did you mean "previous_token"?'),
+        (("--by", "diagonal"), "--by diagonal: it has no meaning for encoder attention", "choose from: "),
+        (("--where", "entrpy > 1"), 'no metric "entrpy" at character 1', 'did you mean "entropy"?'),
+        (("--threshold", "self"), "--threshold self: expected metric=number", "such as"),
+        (("--threshold", "self=2"), "must be a number from 0 to 1", None),
+        (("--threshold", "entropy=0.2"), "no name hangs on 'entropy'", None),
+        (("--head", "mean"), "--head mean: each head is measured by itself", None),
+        (("--head", "9"), "--head 9: out of range", None),
+        (("--probe", "induction"), "--probe makes its own texts", None),
+        (("--probe", "indction"), "no such probe", 'did you mean "induction"?'),
+        (("--field", "text"), "--field and --pair-field are for a corpus of JSON lines", None),
+        (("--kind", "cross"), "there is only encoder attention here", None),
+        (("--file", "x.txt"), "a text and --file were both given", None),
+    ],
+)
+def test_a_wrong_option_is_told_before_anything_runs(
+    cli: Cli, tiny_bert: str, options: tuple[str, ...], message: str, hint: str | None
+) -> None:
+    found = cli("heads", "it was", "-m", tiny_bert, *options)
+    assert found.code == 2 and message in found.err and (hint or "") in found.err and not found.out
+
+
+def test_no_corpus_or_an_unreadable_one_is_told(cli: Cli, tiny_bert: str, tmp_path: Path) -> None:
+    missing = cli("heads", "--file", str(tmp_path / "none.txt"), "-m", tiny_bert)
+    folder = cli("heads", "--file", str(tmp_path), "-m", tiny_bert)
+    assert missing.code == folder.code == 1
+    assert "No such file" in missing.err and "Is a directory" in folder.err
+    assert cli("heads", "-m", tiny_bert, "--compare-to", str(tmp_path / "none.json"), "x").code == 1
+
+
+def test_thresholds_can_be_changed_and_are_told(cli: Cli, corpus: str, tiny_bert: str) -> None:
+    found = cli("heads", "--file", corpus, "-m", tiny_bert, "--threshold", "self=0.0", "--json")
+    assert found.json["thresholds"] == {"default": 0.4, "self": 0.0}
+    for head in found.json["heads"]:
+        number = head["metrics"]["self"]
+        above = number["mean"] - number["null"] > max(0.0, 3 * number["stderr"])
+        assert ("self" in head["labels"]) == above
+
+
+def test_left_out_special_tokens_are_told(cli: Cli, corpus: str, tiny_bert: str) -> None:
+    found = cli("heads", "--file", corpus, "-m", tiny_bert, "--exclude-special", "--json").json
+    assert all("delimiter" not in head["metrics"] and 0 < head["excluded"] < 1 for head in found["heads"])
+    assert any("special tokens left out as keys" in note for note in found["notes"])
+    jsonschema.validate(found, schema())
