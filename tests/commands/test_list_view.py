@@ -41,7 +41,7 @@ def test_the_masks_list_names_the_variants_whose_patterns_mask_shows_too() -> No
     assert list_view("formats").header.notes == ()
 
 
-def test_models_are_those_that_come_along_and_those_of_the_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_models_are_ours_and_those_of_the_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
     assert list_view("models").header.notes[0].endswith(f"no model in {tmp_path}")
     snapshot = tmp_path / "models--org--tiny" / "snapshots" / "main"
