@@ -16,7 +16,7 @@ SHAPE = Shape(vocabulary=2048, d_model=128, heads=4, decoder_layers=2, distances
 """Attention alone. Positions are told to the first layer only: what came before a token is its business, and the second
 layer has nothing but contents to go by. That is the division of labour of an induction head."""
 
-SCHEDULE = Schedule(steps=2000, batch_size=16, peak_rate=4e-3)
+SCHEDULE = Schedule(steps=2600, batch_size=16, peak_rate=4e-3)
 LENGTH = 64
 """Pieces of a training sequence, its ``<s>`` included. Every fourth batch has fewer and longer ones."""
 
@@ -40,24 +40,22 @@ class Task:
     length: int = LENGTH
 
     def draw(self, count: int, generator: torch.Generator) -> Int64[Tensor, "sequences pieces"]:
-        """Draw sequences: a quarter is text, a quarter text with a passage that comes again, half random and again."""
+        """Draw sequences: an eighth is text, three eighths passages of it that come again, half random and again."""
         stretched = count >= STRETCHED and int(torch.randint(0, 4, (), generator=generator)) == 0
-        factor = STRETCHED if stretched else 1
-        sequences = [
-            self._sequence(index % 4, self.length * factor - 1, generator) for index in range(count // factor)
-        ]
-        return torch.stack(sequences)
+        kinds = range(1, 1 + count // STRETCHED) if stretched else range(count)
+        size = self.length * (STRETCHED if stretched else 1) - 1
+        return torch.stack([self._sequence(kind % 8, size, generator) for kind in kinds])
 
     def _sequence(self, kind: int, size: int, generator: torch.Generator) -> Tensor:
         again = int(torch.randint(4, self.length // 3, (), generator=generator))
         if kind == 0:
             body = self._passage(size, generator)
-        elif kind == 1:
+        elif kind % 2 == 0:
             # With other text between, so that it does not come again at one distance only.
             parts = [self._passage(again, generator), self._passage(again // 2, generator)]
             body = torch.cat(parts).repeat(size // again + 1)[:size]
         else:
-            part = self._random(again, evenly=kind == 3, generator=generator)
+            part = self._random(again, evenly=kind % 4 == 3, generator=generator)
             body = part.repeat(size // again + 1)[:size]
         return torch.cat([torch.tensor([self.start]), body])
 
