@@ -63,7 +63,12 @@ def pairs(model: Path) -> list[Pair]:
             (python, "-c", BARE, "--help"),
             1.5,
         ),
-        Pair("`attncli show TEXT` / `import torch, rich`", (*attncli, "show", TEXT), libraries, 1.3),
+        Pair(
+            "`attncli show TEXT` with tiny-decoder / `import torch, rich`",
+            (*attncli, "show", TEXT),
+            libraries,
+            1.3,
+        ),
     ]
     if not (model / "config.json").is_file():
         print(f"no model in {model}: the third pair is left out", file=sys.stderr)

@@ -169,10 +169,10 @@ def load_transformer(folder: Path, card: Card) -> Transformer:
     """Load a model's weights; they are kept in half precision and used in float32."""
     from safetensors.torch import load_file
 
-    with torch.device("meta"):
+    # Not on torch's meta device: its first use imports a thousand modules, more than all else here takes.
+    with torch.random.fork_rng(devices=[]):
         model = Transformer(Shape(**card.shape))
-    weights = {name: tensor.float() for name, tensor in load_file(folder / "model.safetensors").items()}
-    model.load_state_dict(weights, assign=True)
+    model.load_state_dict(load_file(folder / "model.safetensors"))
     return model.eval()
 
 

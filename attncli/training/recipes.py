@@ -69,8 +69,8 @@ def tiny_decoder(paths: Sequence[str]) -> Recipe:
         length=decoder.LENGTH,
         loss=task.loss,
         measure=lambda model: figures.measure_decoder(model, held_out, ordinary=1),
-        held_out=f"{len(held_out)} paragraphs of the same books, not trained on; guessing by how often pieces are in the "
-        f"training text gives {figures.loss_of_frequencies(ids, held_out):.2f} nats there",
+        held_out=f"{len(held_out)} paragraphs of the same books, not trained on; guessing by how often pieces are in "
+        f"the training text gives {figures.loss_of_frequencies(ids, held_out):.2f} nats there",
         data=_data(found),
         paragraphs=paragraphs,
     )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -180,3 +182,12 @@ def test_the_callers_random_state_is_left_alone() -> None:
     before = torch.get_rng_state()
     TrainedSource("tiny-decoder", "a b").run([])
     assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_the_default_model_imports_neither_transformers_nor_what_compiles() -> None:
+    script = (
+        "import sys\nfrom attncli.cli import main\nassert main(['show', 'a b', '-q']) == 0\n"
+        "print(*[name for name in sys.modules if name in ('transformers', 'sympy', 'torch._dynamo', 'matplotlib')])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == ""
