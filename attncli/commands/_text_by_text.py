@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, runtime_checkable
 
 import torch
 
@@ -13,6 +14,14 @@ from attncli.sources.batches import Encoded, Feed, RowRule, Side, is_punctuation
 from attncli.sources.corpus import BadLine, Line
 
 Open = Callable[[str, str | None], Opened]
+
+
+@runtime_checkable
+class Movable(Protocol):
+    """A source whose tokens can be put in another order: pieces of words, joined by spaces, would be other pieces."""
+
+    def in_order(self, first: Sequence[int], second: Sequence[int]) -> Opened:
+        """Give it with its tokens, and its decoder's, in other places."""
 
 
 class TextByText:
@@ -61,19 +70,23 @@ class TextByText:
         opened = self._open(text, other)
         axes = {kind: _axes(*opened.axes(kind)) for kind in self.kinds}
         batches = {kind: Batch(*pair, self._rows(pair[0], kind)) for kind, pair in axes.items()}
-        shuffled = None
+        shuffled, taken = None, opened
         if shuffle is not None:
             orders = {id(axis): _order(axis, shuffle + encoded.ordinal)
                       for pair in axes.values() for axis in pair}  # fmt: skip
             shuffled = {
                 kind: Shuffled(orders[id(rows)], orders[id(keys)]) for kind, (rows, keys) in axes.items()
             }
-            text = _reordered(opened.axes(self.kinds[0])[1], shuffled[self.kinds[0]].keys)
-            other = (
-                None if other is None else _reordered(opened.axes("decoder")[0], shuffled["decoder"].queries)
-            )
-        self._next = self._open(text, other)
+            taken = self._shuffled(opened, shuffled, other is not None)
+        self._next = taken
         return Feed({}, batches, shuffled, 1, encoded.length, encoded.size)
+
+    def _shuffled(self, opened: Opened, orders: Mapping[Kind, Shuffled], paired: bool) -> Opened:
+        first, second = orders[self.kinds[0]].keys, orders[self.kinds[-1]].queries
+        if isinstance(opened, Movable):
+            return opened.in_order(first[0].tolist(), second[0].tolist())
+        text = _reordered(opened.axes(self.kinds[0])[1], first)
+        return self._open(text, _reordered(opened.axes("decoder")[0], second) if paired else None)
 
     def run(self, feed: Feed, observers: Sequence[Observer]) -> Run:
         """Run the text that was taken last."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -117,6 +118,19 @@ class TrainedSource:
             roles=self.card.roles,
         )
 
+    def in_order(self, first: Sequence[int], second: Sequence[int]) -> TrainedSource:
+        """Give the same model over the same tokens in other places: a null for what its heads do.
+
+        Args:
+            first: Places of the tokens that it reads.
+            second: Places of the decoder's tokens, where these are others.
+        """
+        other = copy(self)
+        other.tokens = _moved(self.tokens, first)
+        other.ids = _ids(other.tokens)
+        other.target_tokens = None if self.target_tokens is None else _moved(self.target_tokens, second)
+        return other
+
     def _tokens(self, text: str, what: str) -> Tokens:
         tokens = tokens_from_encoding(self.tokenizer, self.tokenizer.encode(text), text=text)
         if all(token.special for token in tokens):
@@ -181,6 +195,10 @@ def site_of(name: str, operation: AttentionOperation) -> Site:
     stack, layer, part = name.split(".")
     kind: Kind = "cross" if part == "cross" else "encoder" if stack == "encoder" else "decoder"
     return Site(kind, int(layer), operation.heads, operation.kv_heads, name)
+
+
+def _moved(tokens: Tokens, order: Sequence[int]) -> Tokens:
+    return tuple(replace(tokens[place], position=position) for position, place in enumerate(order))
 
 
 def _ids(tokens: Tokens) -> Int64[Tensor, "1 length"]:

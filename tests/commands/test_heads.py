@@ -298,3 +298,23 @@ def test_left_out_special_tokens_are_told(cli: Cli, corpus: str, tiny_bert: str)
     assert all("delimiter" not in head["metrics"] and 0 < head["excluded"] < 1 for head in found["heads"])
     assert any("special tokens left out as keys" in note for note in found["notes"])
     jsonschema.validate(found, schema())
+
+
+@pytest.mark.parametrize(
+    ("model", "label", "metric"),
+    [("tiny-decoder", "induction", "induction"), ("tiny-encoder", "previous-token", "previous_token")],
+)
+def test_the_shipped_models_are_measured_and_earn_their_names(
+    cli: Cli, model: str, label: str, metric: str
+) -> None:
+    text = "My mother told my sister, and my sister told my father. My father told my mother what my sister told him."
+    found = cli("heads", text, "-m", model, "--by", metric, "--json", "-q").json["heads"]
+    assert label in " ".join(found[0]["labels"])
+    assert found[0]["metrics"][metric]["mean"] > found[0]["metrics"][metric]["null"] + 0.3
+
+
+def test_a_translator_s_cross_heads_are_measured(cli: Cli) -> None:
+    found = cli("heads", "the fourth of july, seventeen ten", "-m", "tiny-translator", "--json", "-q").json[
+        "heads"
+    ]
+    assert {head["kind"] for head in found} == {"cross"} and len(found) == 8
