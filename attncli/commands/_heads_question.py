@@ -283,7 +283,9 @@ def _open(
     elif lines is None:
         drawn = random_repeated(loaded, probe.probe_length, probe.probe_texts, scratch.seed)
     rule = rule if drawn is None else drawn.rule
-    made = BatchedModel(loaded, rule, paired, truncate=model.truncate, verify=not model.no_verify)
+    made = BatchedModel(
+        loaded, rule, paired, truncate=model.truncate, verify=not model.no_verify, fast=model.fast
+    )
     return made, drawn, rule, device
 
 
