@@ -37,10 +37,9 @@ def write_llama(folder: Path, **changes: Any) -> Path:
     """Write a Llama decoder of 3 layers × 4 heads, 2 of them for keys and values."""
     from transformers import LlamaConfig, LlamaModel
 
-    sizes = {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2}
-    config = LlamaConfig(
-        vocab_size=len(WORDS), intermediate_size=48, max_position_embeddings=64, **(sizes | changes)
-    )
+    sizes = {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2,
+             "intermediate_size": 48, "max_position_embeddings": 64}  # fmt: skip
+    config = LlamaConfig(vocab_size=len(WORDS), **(sizes | changes))
     return _write(folder, LlamaModel, config, _word_tokenizer())
 
 

@@ -191,18 +191,34 @@ def _first_token_notes(matrices: Sequence[Matrix], run: Run, queries: Tokens, ke
     if share is None:
         return []
     first = next(token.label for token in keys if token.position == 0)
-    rows = sum(token.position > 0 for token in queries)
+    after = sum(token.position > 0 for token in queries)
+    rows = len(_rows_that_see(matrices, queries, keys))
+    whose = "of all attention goes" if rows == after else "of the attention of those that may see it goes"
     where = f"{len(matrices)} {'map' if len(matrices) == 1 else 'maps'}, {rows} rows after it"
-    return [f'{100 * share:.0f} % of all attention goes to the first token, "{first}" ({where})']
+    return [f'{100 * share:.0f} % {whose} to the first token, "{first}" ({where})']
 
 
 def first_token_share(matrices: Sequence[Matrix], queries: Tokens, keys: Tokens) -> float | None:
-    """Give the mean weight on position 0 over all matrices and all rows after it; None where there are no such rows."""
-    rows = [row for row, token in enumerate(queries) if token.position > 0]
-    columns = [column for column, token in enumerate(keys) if token.position == 0]
-    if not rows or not columns or not matrices:
+    """Give the mean weight on position 0 over all matrices and all rows after it; None where there are no such rows.
+
+    Rows that may not attend to it in any of them, as those of later windows of a long text, are left out.
+    """
+    rows = _rows_that_see(matrices, queries, keys)
+    if not rows:
         return None
-    return float(np.mean([matrix.values[rows, columns[0]].mean() for matrix in matrices]))
+    first = next(column for column, token in enumerate(keys) if token.position == 0)
+    return float(np.mean([matrix.values[rows, first].mean() for matrix in matrices]))
+
+
+def _rows_that_see(matrices: Sequence[Matrix], queries: Tokens, keys: Tokens) -> list[int]:
+    """Give the rows after position 0 that may attend to it."""
+    first = next((column for column, token in enumerate(keys) if token.position == 0), None)
+    if first is None or not matrices:
+        return []
+    seen = np.zeros(len(queries), np.bool_)
+    for matrix in matrices:
+        seen |= True if matrix.allowed is None else matrix.allowed[:, first]
+    return [row for row, token in enumerate(queries) if token.position > 0 and seen[row]]
 
 
 def _dead_row_notes(matrices: Sequence[Matrix]) -> list[str]:

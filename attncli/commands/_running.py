@@ -83,15 +83,19 @@ def open_source(
     scratch: ScratchOptions,
     output: OutputOptions,
     writing: Writing | None = None,
+    stride: int | None = None,
 ) -> Opened:
     """Open what the user named: a pretrained model, or the from-scratch one.
 
     Args:
         writing: What the model is to write, and whether the text is a message to it.
+        stride: By how many tokens windows advance over a text that is longer than the model reads.
 
     Raises:
         AttnCliError: It is not to be had, or does not take this text.
     """
+    if stride is not None:
+        _check_stride(model, pair, writing)
     if model.model in (None, "scratch"):
         from attncli.sources.scratch import ScratchSource
 
@@ -118,6 +122,8 @@ def open_source(
         raise UsageError("the text is empty: there is nothing to attend to")
     if writing is not None and (writing.generate or writing.chat):
         return _open_writer(text, model, scratch.seed, output, writing)
+    if stride is not None:
+        return _open_strided(text, model, output, stride)
     with sign_of_life(f"loading {safe_label(model.model)} …", output):
         from attncli.sources.pretrained import open_model
 
@@ -129,6 +135,32 @@ def open_source(
             truncate=model.truncate,
             verify=not model.no_verify,
         )
+
+
+def _check_stride(model: ModelOptions, pair: str | None, writing: Writing | None) -> None:
+    """Refuse options that do not go with windows over one long text."""
+    if model.model in (None, "scratch"):
+        raise UsageError("--stride needs a pretrained model", "the scratch model reads a text of any length")
+    others = {
+        "--pair": pair is not None,
+        "--truncate": model.truncate,
+        "--generate": writing is not None and bool(writing.generate),
+        "--chat": writing is not None and writing.chat,
+    }
+    for option, given in others.items():
+        if given:
+            raise UsageError(f"--stride and {option} were both given", "--stride reads one text, all of it")
+
+
+def _open_strided(text: str, model: ModelOptions, output: OutputOptions, stride: int) -> Opened:
+    """Open a model that reads a long text in windows."""
+    assert model.model is not None
+    with sign_of_life(f"loading {safe_label(model.model)} …", output):
+        from attncli.sources.loading import load
+        from attncli.sources.strides import stride_over
+
+        loaded = load(model.model, _load_options(model))
+        return stride_over(loaded, text, stride, verify=not model.no_verify)
 
 
 def _open_writer(

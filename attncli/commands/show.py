@@ -20,6 +20,7 @@ EXAMPLES = (
     'attncli show "The animal was" -m ./smollm2-135m --layer 20 --generate 8',
     'attncli show "CCO" -m ./annalog-marian --pair "CCO" --kind cross --json',
     "attncli show --file book.txt -m ./smollm2-135m --truncate --head mean -o book.png",
+    "attncli show --file book.txt -m ./all-minilm-l6-v2 --stride 256 --layer 4 -o book.png",
     'echo "The animal was too tired." | attncli show --causal --heads 4',
 )
 
@@ -55,6 +56,14 @@ class Choice:
         str | None,
         typer.Option(
             metavar="HOW", help="Pool a long text's map by max or mean; max by default where needed."
+        ),
+    ] = None
+    stride: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Read a text that is too long for the model in windows that advance by N tokens.",
         ),
     ] = None
     words: Annotated[
@@ -105,7 +114,8 @@ def show(
     plan = plan_output(output, "MatrixGrid", default=default)
     layers, heads = parse_selection(choice.layer, "layer"), parse_selection(choice.head, "head")
     check_writing(writing, model, choice.pair)
-    source = open_source(text.read("show"), choice.pair, model, scratch, output, writing)
+    said = text.read("show")
+    source = open_source(said, choice.pair, model, scratch, output, writing, choice.stride)
     showing = Showing(source, choose_kind(source.kinds, choice.kind), layers, heads, choice)
     view, run = showing.view({name for _, name in plan.files} | ({plan.stdout} if plan.stdout else set()))
     tell_checks(run, output)

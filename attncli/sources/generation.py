@@ -19,10 +19,11 @@ from torch import Tensor
 from attncli.attention.operation import AttentionOperation
 from attncli.errors import CaptureError, UsageError
 from attncli.labels import fit, safe_label
-from attncli.record import Kind, Observer, Request, Run, Site, SiteReport, Token, Tokens, WeightBlock
+from attncli.record import Kind, Observer, Request, Run, Site, Token, Tokens, WeightBlock
 from attncli.sources.emission import Emitter
 from attncli.sources.loading import Loaded
 from attncli.sources.pretrained import Prepared, PretrainedSource, token_limit
+from attncli.sources.stitching import joined_reports
 from attncli.sources.tokens import tokens_from_ids
 from attncli.sources.watch import Watch
 
@@ -97,7 +98,7 @@ class GeneratedSource:
         if not emitter.sites:  # the model does not go through the attention interface
             return replace(self.whole.run(observers), seed=self.seed)
         emitter.sites[:] = dict.fromkeys(emitter.sites)
-        emitter.reports[:] = _joined(emitter.reports)
+        emitter.reports[:] = joined_reports(emitter.reports)
         return replace(self.whole.result(emitter, self.whole.prepared.notes), seed=self.seed)
 
     def _watch(self, emitter: Emitter) -> Around:
@@ -378,23 +379,3 @@ class _Widened:
             allowed = torch.ones((1, 1, 1, keys), dtype=torch.bool, device=weights.device)
         allowed = torch.nn.functional.pad(allowed, (before, after), value=False)
         self.observer.update(replace(block, weights=weights, allowed=allowed, first_key=0))
-
-
-def _joined(reports: Sequence[SiteReport]) -> list[SiteReport]:
-    """Make one report of all steps' reports on a site: of each number the worst."""
-    found: dict[Site, SiteReport] = {}
-    for report in reports:
-        so_far = found.get(report.site)
-        found[report.site] = report if so_far is None else _worse(so_far, report)
-    return list(found.values())
-
-
-def _worse(a: SiteReport, b: SiteReport) -> SiteReport:
-    errors = [error for error in (a.output_error, b.output_error) if error is not None]
-    return replace(
-        a,
-        row_sum_error=max(a.row_sum_error, b.row_sum_error),
-        forbidden=max(a.forbidden, b.forbidden),
-        output_error=max(errors, default=None),
-        dead_rows=a.dead_rows + b.dead_rows,
-    )
