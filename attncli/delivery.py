@@ -22,6 +22,9 @@ from attncli.view import MatrixGrid, View
 LARGEST_TEXT = 10_000_000
 """More numbers than this are not written as text unless asked for with --yes-large."""
 
+LISTS = frozenset({"table", "md", "csv", "tsv", "json", "ndjson"})
+"""Formats that show no more than the strongest keys of each row where a view has a `top`."""
+
 _HUMAN = ("heatmap", "table")
 
 
@@ -61,6 +64,16 @@ class Plan:
     files: tuple[tuple[Path, str], ...]
     stdout: str | None
     screen: Abilities
+
+    @property
+    def formats(self) -> frozenset[str]:
+        """The formats that the view will be written in."""
+        return frozenset(name for _, name in self.files) | ({self.stdout} if self.stdout else frozenset())
+
+    @property
+    def lists(self) -> bool:
+        """Whether all of them show no more than each row's strongest keys where just these are wanted."""
+        return LISTS.issuperset(self.formats)
 
 
 def plan(wish: Wish, view: str, *, default: str = "heatmap") -> Plan:
@@ -279,16 +292,18 @@ def _no_format(name: str, view: str, formats: Mapping[str, registry.Entry]) -> U
 
 
 def _check_size(view: View, to: Plan) -> None:
-    if not isinstance(view, MatrixGrid) or to.wish.yes_large or view.top is not None:
+    if not isinstance(view, MatrixGrid) or to.wish.yes_large:
         return
-    count = sum(matrix.values.size for matrix in view.matrices)
+    columns = len(view.key_tokens) if view.top is None else min(view.top, len(view.key_tokens))
+    count = len(view.matrices) * len(view.query_tokens) * columns
     names = [name for _, name in to.files] + ([to.stdout] if to.stdout else [])
     texts = [name for name in names if name in ("json", "ndjson", "csv", "tsv", "md")]
     if count > LARGEST_TEXT and texts:
-        shape = f"{len(view.matrices)} maps of {len(view.query_tokens):,}×{len(view.key_tokens):,}"
+        shape = f"{len(view.matrices)} maps of {len(view.query_tokens):,}×{columns:,}"
+        less = "-o run.npz, --top K" if view.top is None else "-o run.npz"
         raise TooLargeError(
             f"{shape} are {count:,} numbers, about {count * 12 / 2**20:,.0f} MiB as {texts[0]}",
-            "use -o run.npz, --top K, fewer layers and heads, or --yes-large",
+            f"use {less}, fewer layers and heads, or --yes-large",
         )
 
 

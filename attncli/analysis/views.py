@@ -6,14 +6,17 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePath
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attncli.labels import safe_label
 from attncli.record import Comparison, Kind, Provenance, Run, SourceInfo, Token, Tokens
-from attncli.view import Header, Matrix, MatrixGrid, Pooling
+from attncli.view import NO_COLUMN, Header, Listed, Matrix, MatrixGrid, Pooling
+
+if TYPE_CHECKING:
+    from attncli.analysis.observers import AllowedSpans, StrongestKeys
 
 _OF_KIND: Mapping[str, str] = {
     "encoder": "encoder self-attention",
@@ -33,6 +36,7 @@ def weights_view(
     *,
     pooled: Pooling | None = None,
     notes: Sequence[str] = (),
+    firsts: Sequence[Matrix] | None = None,
 ) -> MatrixGrid:
     """Make the view of ``show``.
 
@@ -43,13 +47,14 @@ def weights_view(
         top: List only this many strongest keys of each row.
         pooled: How the matrices were pooled, where they were; the tokens are then `cell_tokens`.
         notes: More facts to tell.
+        firsts: Of matrices that are only listed, the first column.
     """
     if pooled is not None:
         size = f"{len(queries)}×{len(keys)} cells show {pooled.queries:,}×{pooled.keys:,} tokens"
         notes = (*notes, f"pooled by {pooled.how}: {size}; a label is its cell's first position")
     about: list[str] = [] if pooled else _dead_row_notes(matrices)
     if not pooled and not notes:  # of pooled cells, or of words, the first is no token
-        about += _first_token_notes(matrices, run, queries, keys)
+        about += _first_token_notes(firsts or matrices, run, queries, keys if firsts is None else keys[:1])
     header = Header(
         command="show",
         title=f"{source_title(run.source)} · {what_is_shown(matrices, kind)}",
@@ -59,6 +64,36 @@ def weights_view(
     )
     unit: Literal["weight", "signed"] = "signed" if run.signed else "weight"
     return MatrixGrid(header, tuple(matrices), queries, keys, unit, top, pooled=pooled)
+
+
+def listed_matrices(
+    named: Sequence[Matrix],
+    found: StrongestKeys,
+    allowed: AllowedSpans | None,
+    rows: Sequence[int],
+    width: int,
+) -> tuple[Matrix, ...]:
+    """Make matrices of which only the strongest keys are known.
+
+    Args:
+        named: A matrix for each, with its name.
+        rows: Places of the wanted rows among those that were kept.
+        width: Number of keys that there are.
+    """
+    strongest, made = found.strongest(), []
+    for matrix in named:
+        assert isinstance(matrix.layer, int) and isinstance(matrix.head, int)
+        kept = strongest[matrix.layer]
+        head = kept.heads.index(matrix.head)
+        spans = None if allowed is None else allowed.spans(matrix.layer, matrix.head)
+        listed = Listed(
+            kept.keys[head, rows],
+            kept.weights[head, rows],
+            width,
+            None if spans is None else [spans[row] for row in rows],
+        )
+        made.append(replace(matrix, values=matrix.values[:0, :0], allowed=None, listed=listed))
+    return tuple(made)
 
 
 def cell_tokens(tokens: Tokens, edges: Sequence[int]) -> Tokens:
@@ -223,5 +258,11 @@ def _rows_that_see(matrices: Sequence[Matrix], queries: Tokens, keys: Tokens) ->
 
 def _dead_row_notes(matrices: Sequence[Matrix]) -> list[str]:
     """Say how many rows may attend to nothing: their weights are zeros, which is easily mistaken."""
-    dead = max((int((~m.allowed.any(axis=1)).sum()) for m in matrices if m.allowed is not None), default=0)
+    dead = max(map(_dead_rows, matrices), default=0)
     return [f"{dead} rows may attend to no key at all: their weights are zero"] if dead else []
+
+
+def _dead_rows(matrix: Matrix) -> int:
+    if matrix.listed is not None:
+        return int((matrix.listed.columns[:, 0] == NO_COLUMN).sum())
+    return 0 if matrix.allowed is None else int((~matrix.allowed.any(axis=1)).sum())

@@ -43,6 +43,12 @@ class Choice:
         int | None, typer.Option(metavar="K", min=1, help="List only the K strongest keys of each row.")
     ] = None
 
+    @property
+    def keeps_lists(self) -> bool:
+        """Whether lists of strongest keys stay lists: no mean is asked for, and no picked tokens."""
+        whole = self.query is None and self.key is None
+        return whole and not any("mean" in asked for asked in (self.layer, self.head))
+
 
 @spread
 def render(choice: Choice, output: OutputOptions) -> None:
@@ -54,13 +60,15 @@ def render(choice: Choice, output: OutputOptions) -> None:
     from attncli.commands._running import plan_output
     from attncli.delivery import deliver, say
     from attncli.record import Provenance
-    from attncli.saved.choosing import choose_heads, choose_tokens, choose_top, holds_only_strongest
+    from attncli.saved.choosing import choose_heads, choose_tokens, choose_top, fill, holds_only_strongest
     from attncli.saved.reading import load_run
 
     grid = load_run(choice.file)
+    listing = choice.top is not None or grid.top is not None
+    plan = plan_output(output, "MatrixGrid", default="table" if listing else "heatmap")
+    grid = grid if choice.keeps_lists and plan.lists else fill(grid)
     grid = choose_tokens(choose_heads(grid, choice.layer, choice.head), choice.query, choice.key)
     grid = grid if choice.top is None else choose_top(grid, choice.top)
-    plan = plan_output(output, "MatrixGrid", default="heatmap" if grid.top is None else "table")
     if holds_only_strongest(grid) and not output.quiet:
         say(f"note: only the {grid.top} strongest keys of each row were saved; the others are undefined")
     made = grid.header.provenance

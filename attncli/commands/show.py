@@ -117,6 +117,6 @@ def show(
     said = text.read("show")
     source = open_source(said, choice.pair, model, scratch, output, writing, choice.stride)
     showing = Showing(source, choose_kind(source.kinds, choice.kind), layers, heads, choice)
-    view, run = showing.view({name for _, name in plan.files} | ({plan.stdout} if plan.stdout else set()))
+    view, run = showing.view(plan.formats)
     tell_checks(run, output)
     deliver(view, plan)

@@ -208,9 +208,8 @@ def _empty(entry: Fields, unit: str, queries: Tokens, keys: Tokens) -> Matrix:
 
 def _named(entry: Fields, matrix: Matrix) -> Matrix:
     kind = None if entry.values.get("kind") is None else entry.choice("kind", KINDS)
-    return Matrix(
-        matrix.values,
-        matrix.allowed,
+    return replace(
+        matrix,
         kind=kind,
         layer=_index(entry, "layer"),
         head=_index(entry, "head"),
