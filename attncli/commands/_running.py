@@ -199,6 +199,8 @@ def _load_options(model: ModelOptions) -> LoadOptions:
         trust_remote_code=model.trust_remote_code,
         allow_pickle=model.allow_pickle,
         offline=model.offline,
+        device_map=model.device_map,
+        offload_folder=model.offload_folder,
     )
 
 

@@ -154,7 +154,7 @@ def _start(loaded: Loaded, prepared: Prepared) -> tuple[Tensor, Tokens]:
         raise CaptureError(f"{loaded.name}: its config has no decoder_start_token_id")
     piece = str(loaded.tokenizer.convert_ids_to_tokens(number))
     token = Token(0, number, piece, safe_label(piece), special=True, piece=piece, sequence=None)
-    return torch.tensor([[number]], device=loaded.model.device), (token,)
+    return torch.tensor([[number]], device=loaded.device), (token,)
 
 
 def _check_room(loaded: Loaded, prompt: int, tokens: int) -> None:

@@ -152,7 +152,7 @@ class PretrainedSource:
             family=self.loaded.family,
             revision=options.revision,
             dtype=str(model.dtype).removeprefix("torch."),
-            device=str(model.device),
+            device=self.loaded.devices,
             capture="eager" if captures == {"eager"} else "interface",
         )
         if not self.verify:
@@ -329,7 +329,7 @@ def encode(
     backend = loaded.tokenizer.backend_tokenizer
     tokens = tokens_from_encoding(backend, made.encodings[0], text=text, pair=pair)
     accepted = ("input_ids", "attention_mask", "token_type_ids")
-    device = loaded.model.device
+    device = loaded.device
     tensors = {name: made[name].to(device) for name in accepted if name in made}
     return tensors, tokens, notes
 
