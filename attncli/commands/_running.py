@@ -96,6 +96,8 @@ def open_source(
     """
     if stride is not None:
         _check_stride(model, pair, writing)
+    if model.fast and (model.model in (None, "scratch") or (writing is not None and writing.generate)):
+        raise UsageError("--fast is for a pretrained model's reading of a long text", "leave it out")
     if model.model in (None, "scratch"):
         from attncli.sources.scratch import ScratchSource
 
@@ -134,6 +136,7 @@ def open_source(
             options=_load_options(model),
             truncate=model.truncate,
             verify=not model.no_verify,
+            fast=model.fast,
         )
 
 
@@ -160,7 +163,7 @@ def _open_strided(text: str, model: ModelOptions, output: OutputOptions, stride:
         from attncli.sources.strides import stride_over
 
         loaded = load(model.model, _load_options(model))
-        return stride_over(loaded, text, stride, verify=not model.no_verify)
+        return stride_over(loaded, text, stride, verify=not model.no_verify, fast=model.fast)
 
 
 def _open_writer(

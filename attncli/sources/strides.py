@@ -139,12 +139,13 @@ class StridedSource:
 
 
 def stride_over(
-    loaded: Loaded, text: str, stride: int, *, verify: bool = True
+    loaded: Loaded, text: str, stride: int, *, verify: bool = True, fast: bool = False
 ) -> PretrainedSource | StridedSource:
     """Make a text of any length ready for a model, in windows where it is longer than the model reads.
 
     Args:
         stride: By how many tokens each window advances.
+        fast: See `PretrainedSource`.
 
     Raises:
         UsageError: The text is empty, the model takes none or is an encoder–decoder, or the stride leaves gaps.
@@ -157,7 +158,7 @@ def stride_over(
         )
     inputs, tokens, _ = encode(loaded, text, whole=True)
     kind, limit = kind_of_single_stack(loaded.model), token_limit(loaded)
-    first = PretrainedSource(loaded, Prepared(inputs, {kind: tokens}, {kind: tokens}), verify)
+    first = PretrainedSource(loaded, Prepared(inputs, {kind: tokens}, {kind: tokens}), verify, fast=fast)
     if len(tokens) <= limit:
         return first
     frame = _frame(loaded, text, inputs["input_ids"][0])
