@@ -46,6 +46,11 @@ def choose_heads(grid: MatrixGrid, layer: str, head: str) -> MatrixGrid:
     ]
     matrices = tuple(grid.matrices[index] for index in kept)
     facts = tuple(grid.facts[index] for index in kept) if grid.facts else ()
+    if grid.pooled is not None and grid.pooled.how == "max" and (heads.mean or layers.mean):
+        raise UsageError(
+            "the largest weights of a mean cannot be had from each map's largest",
+            "save the run again, with the mean or with --pool mean",
+        )
     if heads.mean:
         matrices, facts = _means(matrices, lambda m: (m.kind, m.layer), "head"), ()
     if layers.mean:
@@ -61,6 +66,9 @@ def choose_tokens(grid: MatrixGrid, query: str | None, key: str | None) -> Matri
     """
     if query is None and key is None:
         return grid
+    if grid.pooled is not None:
+        option = "--key" if query is None else "--query"
+        raise UsageError(f"{option}: this run is pooled: a cell is of many tokens", "leave it out")
     rows = _columns(grid.query_tokens, query, "query")
     columns = _columns(grid.key_tokens, key, "key")
     matrices = tuple(
