@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import stat
 import sys
 from collections.abc import Mapping, Sequence
@@ -196,7 +195,7 @@ def write_whole(path: Path, content: bytes, *, no_clobber: bool = False) -> int:
 
 
 def _replace(path: Path, content: bytes, no_clobber: bool) -> None:
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}.part")
     try:
         with temporary.open("xb") as stream:
             stream.write(content)
@@ -223,7 +222,7 @@ def _check_writable(path: Path, no_clobber: bool) -> None:
     target = Path(os.path.realpath(path))
     if target.exists() and not os.access(target, os.W_OK):
         raise WriteError(f"{shown}: {os.strerror(errno.EACCES)}")
-    probe = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
+    probe = target.with_name(f".{target.name}.{os.urandom(4).hex()}.part")
     try:
         probe.open("xb").close()
         probe.unlink()

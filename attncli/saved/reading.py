@@ -19,7 +19,6 @@ from attncli.labels import safe_label
 from attncli.memory import available_bytes, human_bytes
 from attncli.record import KINDS, Provenance, SourceInfo, Token, Tokens
 from attncli.render.npz import by_site
-from attncli.saved.benchmarks import benchmark_of
 from attncli.saved.fields import Fields
 from attncli.saved.numbers import matrix_from_json, require_range
 from attncli.view import SCHEMA, Curves, Header, Matrix, MatrixGrid, Pooling
@@ -75,6 +74,8 @@ def read_run(stream: BinaryIO, name: str) -> MatrixGrid | Curves:
 def _from_json(content: bytes, name: str) -> MatrixGrid | Curves:
     document = _document(content, name)
     if document.values["command"] == "bench":
+        from attncli.saved.benchmarks import benchmark_of
+
         return benchmark_of(document, _header(document))
 
     def numbers(entry: Fields, unit: str, queries: Tokens, keys: Tokens) -> Matrix:
