@@ -26,6 +26,7 @@ test:
 bench:
 	$(PYTHON) benchmarks/startup.py
 	$(PYTHON) benchmarks/variants.py
+	$(PYTHON) benchmarks/observing.py
 
 # Captures a tiny model of every family in the installed transformers and writes docs/coverage.md; about 15 minutes
 # on two cores. A run that was stopped goes on where it was; `rm build/coverage.jsonl` starts afresh.

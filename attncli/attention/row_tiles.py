@@ -5,13 +5,15 @@
 - A tile holds some rows of some heads. The query heads that read one kv head are stacked, so that a key is never
   repeated and one matrix product serves the group; the product goes over the keys in pieces that stay in the cache.
 - Keys that the mask rules out for all of a tile's rows (the future, or what a window has left) are not computed.
-- Scores and weights live in two buffers that every tile uses again. A tile is good until the next one is made.
+- Scores and weights live in buffers that are used again. A tile is good until the next one is made, or, with two
+  `lanes`, the next but one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from typing import NamedTuple
 
 import torch
@@ -23,8 +25,8 @@ from attncli.attention.operation import AttentionOperation, heads_of, part_of, p
 MOST_ROWS = 128
 """Query rows of a tile: fewer make the product slow, more compute more of a causal mask's forbidden half."""
 
-TILE_ELEMENTS = 2**21
-"""Weights in a tile, as far as a single head's rows allow: 8 MiB each for scores and weights."""
+TILE_ELEMENTS = 2**20
+"""Weights in a tile, as far as a single head's rows allow: 4 MiB each for scores and weights, to stay in the cache."""
 
 _KEYS_AT_A_TIME = 2048
 
@@ -88,6 +90,7 @@ class RowTiles:
         start: First query row wanted, counted from the operation's first.
         stop: Behind the last one.
         elements: How many weights a tile may hold, unless one row of one head has more.
+        lanes: How many tiles are good at a time.
     """
 
     operation: AttentionOperation
@@ -95,16 +98,17 @@ class RowTiles:
     start: int
     stop: int
     elements: int = TILE_ELEMENTS
+    lanes: int = 1
 
     def __iter__(self) -> Iterator[Tile]:
         """Make the tiles, all heads of some rows one after another."""
-        buffers = self._buffers()
+        buffers = cycle([self._buffers() for _ in range(self.lanes)])
         keys = precise(self.operation.key)
         stairs = self._stairs()
         for rows in self._row_slices():
             band = self._band(rows) if stairs is None else self._step(rows, stairs)
             for heads in self._groups(_size(rows), _size(band.keys)):
-                yield self._tile(band, heads, keys, buffers)
+                yield self._tile(band, heads, keys, next(buffers))
 
     def _row_slices(self) -> list[slice]:
         row_elements = max(1, self.operation.query.shape[0] * self.operation.keys)
@@ -203,7 +207,7 @@ class RowTiles:
     def _multiply(self, band: _Band, heads: tuple[int, ...], keys: Tensor, scores: Tensor) -> None:
         """Write scale · QKᵀ, one product for all heads that read one kv head."""
         used = self.operation
-        query = precise(heads_of(used.query, heads)[:, :, band.rows]) * used.scale
+        query = precise(heads_of(used.query, heads)[:, :, band.rows])
         width, done = _size(band.keys), 0
         for group in _by_kv_head(heads, used):
             kv_head, part = group[0] // (used.heads // used.kv_heads), slice(done, done + len(group))
@@ -214,7 +218,7 @@ class RowTiles:
                 key = keys[sequence, kv_head, band.keys]
                 for first in range(0, width, _KEYS_AT_A_TIME):
                     piece = slice(first, min(first + _KEYS_AT_A_TIME, width))
-                    torch.mm(rows, key[piece].T, out=target[:, piece])
+                    target[:, piece].addmm_(rows, key[piece].T, beta=0, alpha=used.scale)
 
     def _modify(self, band: _Band, heads: tuple[int, ...], scores: Tensor) -> None:
         used = self.operation
