@@ -132,7 +132,7 @@ def open_source(
             model.model,
             text,
             pair,
-            options=_load_options(model),
+            options=load_options(model),
             truncate=model.truncate,
             verify=not model.no_verify,
             fast=model.fast,
@@ -161,7 +161,7 @@ def _open_strided(text: str, model: ModelOptions, output: OutputOptions, stride:
         from attncli.sources.loading import load
         from attncli.sources.strides import stride_over
 
-        loaded = load(model.model, _load_options(model))
+        loaded = load(model.model, load_options(model))
         return stride_over(loaded, text, stride, verify=not model.no_verify, fast=model.fast)
 
 
@@ -175,7 +175,7 @@ def _open_writer(
         from attncli.sources.loading import load
         from attncli.sources.pretrained import PretrainedSource, prepare
 
-        loaded = load(model.model, replace(_load_options(model), head=bool(writing.generate)))
+        loaded = load(model.model, replace(load_options(model), head=bool(writing.generate)))
         prepared = (
             prepare_chat(loaded, text, writing.system, truncate=model.truncate)
             if writing.chat
@@ -190,7 +190,8 @@ def _open_writer(
         return write(loaded, prepared, sampling, verify=not model.no_verify)
 
 
-def _load_options(model: ModelOptions) -> LoadOptions:
+def load_options(model: ModelOptions) -> LoadOptions:
+    """Give how a model is to be loaded."""
     from attncli.sources.loading import LoadOptions
 
     return LoadOptions(

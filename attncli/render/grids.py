@@ -57,9 +57,13 @@ def _token_label(token: Token, options: Options) -> str:
 
 
 def placed_label(token: Token, options: Options) -> str:
-    """Label a token with its position, once where they are the same: ``30 cat``."""
+    """Label a token with its position, once where they are the same: ``30 cat``.
+
+    What stands in no text and in no vocabulary, such as a moment of a sound, is a place itself.
+    """
     label = _token_label(token, options)
-    return label if label == str(token.position) else f"{token.position} {label}"
+    is_place = token.id is None and token.start is None and not token.special
+    return label if is_place or label == str(token.position) else f"{token.position} {label}"
 
 
 def words(text: str, options: Options) -> str:

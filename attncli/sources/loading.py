@@ -118,6 +118,18 @@ def load(name: str, options: LoadOptions | None = None, *, tokenizer: bool = Tru
         return Loaded(name, _load_model(folder or name, options), made, options, folder)
 
 
+def transcribes(name: str, options: LoadOptions) -> bool:
+    """Tell by a model's config whether it writes down what is said."""
+    from transformers import AutoConfig
+    from transformers import AutoModelForSpeechSeq2Seq as Speech
+
+    try:
+        config = AutoConfig.from_pretrained(_local_folder(name, options, False) or name, **_common(options))
+    except (OSError, ValueError, ModelError):
+        return False  # loading it will say why
+    return type(config) in Speech._model_mapping
+
+
 def _local_folder(name: str, options: LoadOptions, tokenizer: bool) -> Path | None:
     """Find the model on this machine; None where the hub must be asked (not cached, or not wholly)."""
     folder = resolve_model_folder(name, options.revision or "main")
@@ -156,10 +168,13 @@ def _load_model(where: str | Path, options: LoadOptions) -> Any:
 
 def _model_class(where: str | Path, options: LoadOptions) -> Any:
     from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoModelForSeq2SeqLM
+    from transformers import AutoModelForSpeechSeq2Seq as Speech
 
     if not options.head:
         return AutoModel
     config = AutoConfig.from_pretrained(where, **_common(options))
+    if type(config) in Speech._model_mapping:
+        return Speech
     return AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
 
 
