@@ -191,7 +191,7 @@ def _open_writer(
 
 
 def load_options(model: ModelOptions) -> LoadOptions:
-    """Give how a model is to be loaded."""
+    """Give the options of loading among those of a model."""
     from attncli.sources.loading import LoadOptions
 
     return LoadOptions(

@@ -12,13 +12,17 @@ from attncli.render import Options
 from attncli.render.grids import fact_texts, site_names, strongest_keys, token_labels, words
 from attncli.render.scales import Scale, scale_of
 from attncli.render.table import value_text
-from attncli.view import Curves, Header, Matrix, MatrixGrid, Table, View
+from attncli.view import Curves, Header, HeadRanking, Matrix, MatrixGrid, Table, View
 
 ENTRY = Entry(
     name="md",
     summary="Markdown tables as GitHub shows them",
     reference="GitHub Flavored Markdown, section 4.10",
-    attributes={"suffixes": (".md",), "views": ("MatrixGrid", "Table", "Curves"), "binary": False},
+    attributes={
+        "suffixes": (".md",),
+        "views": ("MatrixGrid", "Table", "Curves", "HeadRanking"),
+        "binary": False,
+    },
 )
 
 _MARKUP = re.compile(r"[\\`*_{}\[\]()#+!|~$^:@]")
@@ -32,7 +36,7 @@ def render(view: View, options: Options) -> bytes:
 
 
 def _blocks(view: View, options: Options) -> list[str]:
-    if isinstance(view, Curves):
+    if isinstance(view, Curves | HeadRanking):
         named = [
             [f"**{prose(words(table.header.title, options))}**", *_table_blocks(table, options)]
             for table in view.tables

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import pytest
-from render_samples import curves, grid, mask, signed, table, variants
+from render_samples import curves, grid, mask, ranking, signed, table, variants
 
 from attncli import registry
 from attncli.render import Options
-from attncli.view import Curves, MatrixGrid, Table
+from attncli.view import Curves, HeadRanking, MatrixGrid, Table
 
 VIEWS = {
     "MatrixGrid": [
@@ -17,6 +17,7 @@ VIEWS = {
     ],
     "Table": [table(("a", "b"))],
     "Curves": [curves()],
+    "HeadRanking": [ranking(), ranking(unit="bits", largest=4.2), ranking(low=-0.4)],
 }
 FORMATS = registry.entries("formats")
 
@@ -26,7 +27,12 @@ def test_a_format_says_what_its_folder_asks(name: str) -> None:
     attributes = FORMATS[name].attributes
     assert set(attributes) == {"suffixes", "views", "binary"}
     assert all(suffix.startswith(".") for suffix in attributes["suffixes"])
-    assert set(attributes["views"]) <= {MatrixGrid.__name__, Table.__name__, Curves.__name__}
+    assert set(attributes["views"]) <= {
+        MatrixGrid.__name__,
+        Table.__name__,
+        Curves.__name__,
+        HeadRanking.__name__,
+    }
     assert isinstance(attributes["binary"], bool)
 
 
