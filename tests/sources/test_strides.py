@@ -98,6 +98,23 @@ def test_a_decoders_windows_start_anew_and_positions_are_true(tmp_path: Path, st
         np.testing.assert_array_equal(matrix.allowed, allowed)
 
 
+def test_a_decoders_first_special_token_stands_before_each_window(tmp_path: Path) -> None:
+    from tokenizers import Tokenizer, processors
+
+    folder = tiny.write_llama(tmp_path, max_position_embeddings=9)
+    made = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    made.post_processor = processors.TemplateProcessing(single="[CLS] $A", special_tokens=[("[CLS]", 2)])
+    made.add_special_tokens(["[CLS]"])
+    made.save(str(folder / "tokenizer.json"))
+    source = strided(folder, 4)
+    assert (source.frame.lead, source.frame.tail) == (1, 0)
+    weights, allowed = by_hand(source, 9, 4)
+    for matrix in kept(source).matrices():
+        np.testing.assert_allclose(matrix.values, weights[matrix.layer, matrix.head], atol=1e-6)
+        np.testing.assert_array_equal(matrix.allowed, allowed)
+    assert weights[0, 0, 20, 0] > 0 and not allowed[20, 1]
+
+
 def test_all_observers_see_the_same_map_whatever_the_blocks(tiny_bert: str) -> None:
     source = strided(tiny_bert, 6)
     source = StridedSource(
