@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from attncli.record import Provenance, SourceInfo, Tokens
 
@@ -31,6 +31,28 @@ class Header:
     """Facts a reader must know (untrained weights, rows left out), one line each, no full stop."""
 
 
+NO_COLUMN = -1
+"""Stands where a row has fewer keys than were listed of others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """The strongest keys of each row, where the other weights were not kept.
+
+    Args:
+        columns: ``(rows, k)``, the strongest first, `NO_COLUMN` behind a row's last.
+        weights: ``(rows, k)``, of those columns.
+        width: Number of columns that there are.
+        spans: Of each row the runs of columns that it may attend to ``(runs, 2)``, first and last; None where
+            all are, or where nobody asked.
+    """
+
+    columns: NDArray[np.integer[Any]]
+    weights: NDArray[np.float32]
+    width: int
+    spans: Sequence[NDArray[np.integer[Any]]] | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Matrix:
     """One matrix of weights, or of a mask, of one head.
@@ -43,6 +65,7 @@ class Matrix:
         head: Query head, or ``mean``; None for a pattern or where all heads are alike.
         kv_head: The key/value head that the query head reads, where there are fewer of them.
         label: A name of its own, where layer and head do not tell it from the others: a variant's.
+        listed: Where set, all that is known of the matrix; `values` is empty. Only formats that list take it.
     """
 
     values: NDArray[np.float32]
@@ -52,6 +75,15 @@ class Matrix:
     head: int | Literal["mean"] | None = None
     kv_head: int | None = None
     label: str | None = None
+    listed: Listed | None = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Give the number of rows and of columns."""
+        if self.listed is not None:
+            return len(self.listed.columns), self.listed.width
+        rows, columns = self.values.shape
+        return rows, columns
 
     @property
     def name(self) -> str:

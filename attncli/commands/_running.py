@@ -6,7 +6,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Protocol
 
 from attncli import __version__
@@ -83,15 +82,19 @@ def open_source(
     scratch: ScratchOptions,
     output: OutputOptions,
     writing: Writing | None = None,
+    stride: int | None = None,
 ) -> Opened:
     """Open what the user named: a pretrained model, or the from-scratch one.
 
     Args:
         writing: What the model is to write, and whether the text is a message to it.
+        stride: By how many tokens windows advance over a text that is longer than the model reads.
 
     Raises:
         AttnCliError: It is not to be had, or does not take this text.
     """
+    if stride is not None:
+        _check_stride(model, pair, writing)
     if model.fast and (model.model in (None, "scratch") or (writing is not None and writing.generate)):
         raise UsageError("--fast is for a pretrained model's reading of a long text", "leave it out")
     if model.model in (None, "scratch"):
@@ -120,6 +123,8 @@ def open_source(
         raise UsageError("the text is empty: there is nothing to attend to")
     if writing is not None and (writing.generate or writing.chat):
         return _open_writer(text, model, scratch.seed, output, writing)
+    if stride is not None:
+        return _open_strided(text, model, output, stride)
     with sign_of_life(f"loading {safe_label(model.model)} …", output):
         from attncli.sources.pretrained import open_model
 
@@ -146,6 +151,29 @@ def load_model(model: ModelOptions, output: OutputOptions, device: str | None = 
         from attncli.sources.loading import load
 
         return load(model.model, options if device is None else replace(options, device=device))
+
+
+def _check_stride(model: ModelOptions, pair: str | None, writing: Writing | None) -> None:
+    """Refuse options that do not go with windows over one long text."""
+    if model.model in (None, "scratch"):
+        raise UsageError("--stride needs a pretrained model", "the scratch model reads a text of any length")
+    others = {
+        "--pair": pair is not None,
+        "--truncate": model.truncate,
+        "--generate": writing is not None and bool(writing.generate),
+        "--chat": writing is not None and writing.chat,
+    }
+    for option, given in others.items():
+        if given:
+            raise UsageError(f"--stride and {option} were both given", "--stride reads one text, all of it")
+
+
+def _open_strided(text: str, model: ModelOptions, output: OutputOptions, stride: int) -> Opened:
+    """Open a model that reads a long text in windows."""
+    from attncli.sources.strides import stride_over
+
+    loaded = load_model(model, output)
+    return stride_over(loaded, text, stride, verify=not model.no_verify, fast=model.fast)
 
 
 def _open_writer(
@@ -185,6 +213,8 @@ def load_options(model: ModelOptions) -> LoadOptions:
         trust_remote_code=model.trust_remote_code,
         allow_pickle=model.allow_pickle,
         offline=model.offline,
+        device_map=model.device_map,
+        offload_folder=model.offload_folder,
     )
 
 
@@ -283,6 +313,8 @@ def tell_checks(run: Run, output: OutputOptions) -> None:
 
 
 def _version(package: str) -> str | None:
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         return version(package)
     except PackageNotFoundError:

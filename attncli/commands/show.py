@@ -20,6 +20,8 @@ EXAMPLES = (
     'attncli show "The animal was" -m ./smollm2-135m --layer 20 --generate 8',
     'attncli show "CCO" -m ./annalog-marian --pair "CCO" --kind cross --json',
     "attncli show --file book.txt -m ./smollm2-135m --truncate --head mean -o book.png",
+    "attncli show --file book.txt -m ./all-minilm-l6-v2 --stride 256 --layer 4 -o book.png",
+    "attncli show speech.wav -m ./whisper-tiny-en --layer 3 --head 2 -o speech.png",
     'echo "The animal was too tired." | attncli show --causal --heads 4',
 )
 
@@ -55,6 +57,14 @@ class Choice:
         str | None,
         typer.Option(
             metavar="HOW", help="Pool a long text's map by max or mean; max by default where needed."
+        ),
+    ] = None
+    stride: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Read a text that is too long for the model in windows that advance by N tokens.",
         ),
     ] = None
     words: Annotated[
@@ -97,6 +107,7 @@ def show(
 ) -> None:
     """Run a text through a model and show its attention weights."""
     from attncli.analysis.selection import parse_selection
+    from attncli.commands._hearing import open_sound
     from attncli.commands._running import check_writing, choose_kind, open_source, plan_output, tell_checks
     from attncli.commands._showing import Showing
     from attncli.delivery import deliver
@@ -105,8 +116,13 @@ def show(
     plan = plan_output(output, "MatrixGrid", default=default)
     layers, heads = parse_selection(choice.layer, "layer"), parse_selection(choice.head, "head")
     check_writing(writing, model, choice.pair)
-    source = open_source(text.read("show"), choice.pair, model, scratch, output, writing)
+    said = text.read("show")
+    heard = open_sound(said, choice, model, output, writing)
+    if heard is not None:
+        source, choice = heard
+    else:
+        source = open_source(said, choice.pair, model, scratch, output, writing, choice.stride)
     showing = Showing(source, choose_kind(source.kinds, choice.kind), layers, heads, choice)
-    view, run = showing.view({name for _, name in plan.files} | ({plan.stdout} if plan.stdout else set()))
+    view, run = showing.view(plan.formats)
     tell_checks(run, output)
     deliver(view, plan)

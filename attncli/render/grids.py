@@ -11,7 +11,7 @@ from attncli.errors import UsageError
 from attncli.labels import ascii_label, safe_label
 from attncli.render import Options
 from attncli.render.decimals import number_texts, row_texts
-from attncli.view import Matrix, MatrixGrid, View
+from attncli.view import NO_COLUMN, Listed, Matrix, MatrixGrid, View
 
 if TYPE_CHECKING:
     from attncli.record import Token, Tokens
@@ -57,9 +57,13 @@ def _token_label(token: Token, options: Options) -> str:
 
 
 def placed_label(token: Token, options: Options) -> str:
-    """Label a token with its position, once where they are the same: ``30 cat``."""
+    """Label a token with its position, once where they are the same: ``30 cat``.
+
+    What stands in no text and in no vocabulary, such as a moment of a sound, is a place itself.
+    """
     label = _token_label(token, options)
-    return label if label == str(token.position) else f"{token.position} {label}"
+    is_place = token.id is None and token.start is None and not token.special
+    return label if is_place or label == str(token.position) else f"{token.position} {label}"
 
 
 def words(text: str, options: Options) -> str:
@@ -159,6 +163,8 @@ def strongest_keys(matrix: Matrix, top: int) -> list[Strongest]:
     """
     import numpy as np
 
+    if matrix.listed is not None:
+        return _first_listed(matrix.listed, top)
     order = np.argsort(-np.abs(matrix.values), axis=1, kind="stable")
     rows = []
     for row, columns in enumerate(order):
@@ -167,6 +173,15 @@ def strongest_keys(matrix: Matrix, top: int) -> list[Strongest]:
         kept = columns[:top]
         rows.append(Strongest(tuple(kept.tolist()), tuple(matrix.values[row, kept].tolist())))
     return rows
+
+
+def _first_listed(listed: Listed, top: int) -> list[Strongest]:
+    columns, weights = listed.columns[:, :top].tolist(), listed.weights[:, :top].tolist()
+    kept = [sum(column != NO_COLUMN for column in row) for row in columns]
+    return [
+        Strongest(tuple(row[:count]), tuple(values[:count]))
+        for row, values, count in zip(columns, weights, kept, strict=True)
+    ]
 
 
 def largest_of_rows(matrix: Matrix) -> set[tuple[int, int]]:

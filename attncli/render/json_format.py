@@ -118,7 +118,7 @@ def _attention(grid: MatrixGrid, index: int, weights: bool) -> dict[str, Any]:
     entry |= {"kind": matrix.kind, "layer": matrix.layer, "head": matrix.head}
     if matrix.kv_head is not None:
         entry["kv_head"] = matrix.kv_head
-    entry["shape"] = list(matrix.values.shape)
+    entry["shape"] = list(matrix.shape)
     if weights:
         entry |= _numbers(grid, matrix)
     facts = grid.facts[index] if grid.facts else {}
@@ -137,6 +137,9 @@ def _allowed_keys(grid: MatrixGrid, matrix: Matrix) -> dict[str, Any]:
     """Say of each row which columns it may attend to, as ranges of column numbers with both ends in."""
     import numpy as np
 
+    if matrix.listed is not None:
+        spans = matrix.listed.spans
+        return {} if spans is None else {"allowed_keys": [row.tolist() for row in spans]}
     if grid.unit == "mask" or matrix.allowed is None or matrix.allowed.all():
         return {}
     edges = np.diff(matrix.allowed.astype(np.int8), axis=1, prepend=0, append=0)

@@ -54,6 +54,15 @@ class Fields:
             raise self.wrong(key, f"is {fit(str(number), 30)}, expected a whole number from 0")
         return number
 
+    def number(self, key: str) -> float | None:
+        """Give a finite number from 0, which may be absent or null."""
+        value = self.values.get(key)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e300:
+            raise self.wrong(key, f"is {fit(safe_label(str(value)), 30)}, expected a number from 0")
+        return value
+
     def choice(self, key: str, choices: Sequence[str], default: str | None = None) -> str:
         """Give one of some words."""
         word = self.get(key, str) if default is None else self.text(key, default)

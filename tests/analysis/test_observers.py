@@ -108,7 +108,7 @@ def test_all_layers_of_a_hybrid_model_are_those_that_have_attention() -> None:
 
 
 def test_layers_with_the_same_mask_are_told_together() -> None:
-    kept = MaskOnly("decoder", parse_selection("all", "layer"), 3)
+    kept = MaskOnly("decoder", parse_selection("all", "layer"), 3, QUERIES, KEYS)
     emitter = Emitter([kept], block_bytes=100)
     for layer, causal in enumerate((True, False, True)):
         emitter.emit(Site("decoder", layer, HEADS, 2, ""), operation(layer, causal=causal), None, "scratch")

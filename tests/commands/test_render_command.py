@@ -18,6 +18,7 @@ RUNS: dict[str, tuple[str, ...]] = {
     "top": ("show", TEXT, "--causal", "--top", "2"),
     "mask": ("mask", "causal", TEXT),
     "compare": ("compare", TEXT, "--variants", "full,linear", "--causal"),
+    "pooled": ("show", " ".join([TEXT] * 90), "--heads", "2", "--pool", "mean", "--causal"),
 }
 FORMS = ["heatmap", "table", "md", "json", "csv", "tsv", "ndjson"]
 
@@ -33,6 +34,7 @@ def test_a_saved_run_gives_the_same_json_again(cli: Cli, tmp_path: Path, name: s
     saved = cli(*RUNS[name], "-q", "-o", path)
     direct, again = cli(*RUNS[name], "-q", "-f", "json").json, cli("render", path, "-q", "-f", "json").json
     assert saved.code == 0 and without_provenance(direct) == without_provenance(again)
+    assert again.get("pooled") == direct.get("pooled")
     assert again["provenance"]["argv"][0] == "render"
     assert again["provenance"]["original"]["argv"] == [*RUNS[name], "-q", "-o", path]
     assert again["provenance"]["seed"] == again["provenance"]["original"]["seed"]
@@ -128,7 +130,7 @@ def test_what_cannot_be_drawn_ends_with_one_line_and_its_exit_code(cli: Cli, tmp
         assert len(result.err.splitlines()) <= 3
 
 
-def test_drawing_loads_neither_torch_nor_transformers(cli: Cli, tmp_path: Path) -> None:
+def test_drawing_loads_neither_torch_nor_transformers(cli: Cli, tmp_path: Path, benchmark: Path) -> None:
     path = str(tmp_path / "run.npz")
     cli(*RUNS["show"], "-q", "-o", path)
     script = f"""
@@ -137,8 +139,60 @@ from attncli.cli import main
 for form in {FORMS!r}:
     assert main(["render", {path!r}, "-f", form, "-q", "--head", "mean", "--query", "was"]) == 0
     assert not {{"torch", "transformers", "matplotlib", "tokenizers"}} & set(sys.modules), form
+for form in ("table", "json", "csv"):
+    assert main(["render", {str(benchmark)!r}, "-f", form, "-q"]) == 0
+    assert not {{"torch", "transformers", "matplotlib", "tokenizers"}} & set(sys.modules), form
 assert main(["render", {path!r}, "-o", {str(tmp_path / "a.png")!r}]) == 0
+assert main(["render", {str(benchmark)!r}, "-o", {str(tmp_path / "b.svg")!r}]) == 0
 assert not {{"torch", "transformers"}} & set(sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
+
+
+def test_a_pooled_run_is_drawn_as_it_was_and_only_as_a_whole(cli: Cli, tmp_path: Path) -> None:
+    path = str(tmp_path / "run.npz")
+    cli(*RUNS["pooled"], "-q", "-o", path)
+    assert cli("render", path).out == cli(*RUNS["pooled"]).out != ""
+    part = cli(*RUNS["pooled"], "--head", "1", "-f", "csv", "-q").out
+    assert cli("render", path, "--head", "1", "-f", "csv", "-q").out == part
+    assert "--query: this run is pooled" in cli("render", path, "--query", "0").err
+    assert "--key: this run is pooled" in cli("render", path, "--key", "0").err
+    cli(*RUNS["pooled"], "--pool", "max", "-q", "-o", path)
+    assert "the largest weights of a mean" in cli("render", path, "--head", "mean").err
+
+
+@pytest.fixture(scope="module")
+def benchmark(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from attncli.cli import main
+
+    path = tmp_path_factory.mktemp("bench") / "bench.json"
+    common = ("--variants", "sdpa,full", "--max-time", "0.2", "--budget", "20", "-q")
+    assert main(["bench", "-n", "32,64,128", *common, "-o", str(path)]) == 0
+    return path
+
+
+@pytest.mark.parametrize("form", ["table", "md", "csv", "tsv", "json", "ndjson"])
+def test_a_benchmark_is_drawn_again_in_every_form(cli: Cli, benchmark: Path, form: str) -> None:
+    document = json.loads(benchmark.read_text())
+    result = cli("render", str(benchmark), "-f", form, "-q")
+    assert result.code == 0 and result.err == ""
+    if form == "json":
+        assert without_provenance(result.json) == without_provenance(document)
+        assert result.json["provenance"]["original"]["argv"][0] == "bench"
+    elif form == "csv":
+        assert [line.split(",")[0] for line in result.out.splitlines()[1:]] == ["sdpa", "full"] * 3
+    else:
+        assert "sdpa" in result.out and "128" in result.out
+
+
+@pytest.mark.parametrize("ending", ["png", "svg", "pdf"])
+def test_a_benchmarks_curves_are_drawn_again(cli: Cli, benchmark: Path, tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"curves.{ending}"
+    assert cli("render", str(benchmark), "-o", str(path)).code == 0 and path.stat().st_size > 2000
+
+
+def test_a_benchmark_has_no_heads_to_pick(cli: Cli, benchmark: Path) -> None:
+    assert "--head: a benchmark has no heads" in cli("render", str(benchmark), "--head", "1").err
+    assert "--top: a benchmark has no heads" in cli("render", str(benchmark), "--top", "1").err
+    assert cli("render", str(benchmark), "-o", "x.npz").code == 2

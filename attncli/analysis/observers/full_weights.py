@@ -97,7 +97,7 @@ class FullWeights:
             raise TooLargeError(
                 f"{maps} maps of {len(self._rows):,}×{len(self._keys):,} weights need {human_bytes(needed)}; "
                 f"{human_bytes(free)} are free",
-                "ask for fewer layers and heads (--layer, --head, mean), some rows (--rows), or --pool max",
+                "ask for fewer layers and heads (--layer, --head), some rows (--rows), --top K, or --pool max",
             )
 
     def raise_if_missing(self, asked: str) -> None:
