@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
+from typing import Protocol
 
 import torch
 from jaxtyping import Float
@@ -33,6 +34,19 @@ OUTPUT_TOLERANCE = {torch.float64: 1e-4, torch.float32: 1e-4, torch.float16: 1e-
 """How far the recomputed output may be from the model's own, relative to the largest output of the operation."""
 
 
+class Inspector(Protocol):
+    """Who wants the operations themselves that observers ask weights of, to take them apart."""
+
+    def inspect(
+        self, site: Site, operation: AttentionOperation, output: Float[Tensor, "..."] | None
+    ) -> None:
+        """Look at an operation whose blocks have been shown.
+
+        Args:
+            output: What the model's own kernel returned, ``(batch, heads, query, value_dim)``.
+        """
+
+
 @dataclass
 class Emitter:
     """Shows observers what they asked for of each operation of one run, and checks every number on the way.
@@ -43,6 +57,7 @@ class Emitter:
         axes: Number of query and key tokens by kind: the operations' axes must be these. 0 where it is not known.
         stack: Only operations of this stack are shown; the others are noted.
         dense_keys: Up to so many keys the plain form is the fastest; above, weights are made in tiles.
+        inspector: Who wants to look at the operations that are shown.
     """
 
     observers: Sequence[Observer]
@@ -51,6 +66,7 @@ class Emitter:
     axes: Mapping[Kind, tuple[int, int]] | None = None
     stack: str = ""
     dense_keys: int = DENSE_KEYS
+    inspector: Inspector | None = None
     sites: list[Site] = field(default_factory=list)
     reports: list[SiteReport] = field(default_factory=list)
     _shown: set[tuple[str, Kind, int, int]] = field(default_factory=set)
@@ -89,6 +105,8 @@ class Emitter:
                 observer.update(block)
         check.expect(_union_of_rows([request for _, request in wanted], operation), len(heads))
         self._close(check)
+        if self.inspector is not None:
+            self.inspector.inspect(site, operation, output)
 
     def emit_weights(
         self,
@@ -111,6 +129,11 @@ class Emitter:
         wanted = self._wanted(site)
         if not wanted:
             return
+        if self.inspector is not None:
+            raise CaptureError(
+                f"{_where(site)} computes its weights in a way of its own: its queries and keys are not to be seen",
+                "attncli show shows the weights",
+            )
         self._check_axes(site, weights.shape[2], weights.shape[3])
         self._check_once(site, 0)
         check = _Check(site, None, None, capture, dtype=weights.dtype, sum_to_one=sum_to_one)

@@ -9,12 +9,12 @@ from functools import cached_property
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from attncli.errors import CaptureError, UsageError
 from attncli.record import KINDS, Kind, Observer, Run, SourceInfo, Token, Tokens
 from attncli.registry import Entry
-from attncli.sources.emission import Emitter
+from attncli.sources.emission import Emitter, Inspector
 from attncli.sources.loading import Loaded, LoadOptions, load
 from attncli.sources.sites import Stacks, layer_classes, without_softmax
 from attncli.sources.tokens import positions, tokens_from_encoding
@@ -67,6 +67,12 @@ class PretrainedSource:
         return Stacks(self.loaded.model)
 
     @property
+    def network(self) -> nn.Module:
+        """The model."""
+        network: nn.Module = self.loaded.model
+        return network
+
+    @property
     def kinds(self) -> tuple[Kind, ...]:
         """The kinds of attention that this pass will have."""
         return tuple(kind for kind in KINDS if kind in self.prepared.queries)
@@ -80,8 +86,11 @@ class PretrainedSource:
         return self.prepared.queries[kind], self.prepared.keys[kind]
 
     @torch.inference_mode()
-    def run(self, observers: Sequence[Observer]) -> Run:
+    def run(self, observers: Sequence[Observer], inspector: Inspector | None = None) -> Run:
         """Run forward once and show the observers what they asked for.
+
+        Args:
+            inspector: Who wants to look at the operations that the observers ask weights of.
 
         Raises:
             CaptureError: The model's attention cannot be seen, or a self-check failed.
@@ -90,7 +99,11 @@ class PretrainedSource:
         axes = {kind: self.axes(kind) for kind in self.kinds}
         lengths = {kind: (len(queries), len(keys)) for kind, (queries, keys) in axes.items()}
         emitter = Emitter(
-            observers, verify=self.verify, axes=None if self.stack else lengths, stack=self.stack
+            observers,
+            verify=self.verify,
+            axes=None if self.stack else lengths,
+            stack=self.stack,
+            inspector=inspector,
         )
         model = self.loaded.model
         watch = Watch(model, emitter, self.kinds, _batch(self.prepared.inputs), stacks=self.stacks)
