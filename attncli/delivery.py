@@ -22,7 +22,7 @@ from attncli.view import MatrixGrid, View
 LARGEST_TEXT = 10_000_000
 """More numbers than this are not written as text unless asked for with --yes-large."""
 
-_HUMAN = ("heatmap", "table")
+_HUMAN = ("heatmap", "table", "steps", "diagram")
 
 
 @dataclass(frozen=True, slots=True)

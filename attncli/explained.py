@@ -58,7 +58,8 @@ class Explained:
 
     Args:
         kv_head: The key/value head that the query head reads.
-        shapes: Of the whole tensors, by name: ``input``, ``query``, ``key``, ``value``, ``scores``, ``output_projection``, ….
+        shapes: Of the whole tensors, by name: ``input``, ``query``, ``key``, ``value``, ``scores``,
+            ``output``, ``output_projection``; what was not found is missing.
         input: The row of what is projected; None where no projection was found.
         key_input: Likewise for keys and values, where they come from elsewhere (cross-attention): of each key.
         query: As multiplied: after position encoding.
@@ -113,3 +114,24 @@ class Explained:
     def products(self) -> Rows:
         """Q·K taken apart, ``(keys, head_dim)``: what each dimension adds."""
         return self.query * self.key
+
+
+@dataclass(frozen=True)
+class Reordered:
+    """The same words in two orders.
+
+    Args:
+        words: In the first order.
+        order: Where each word of the second order stands in the first.
+        differences: For each way to run: the largest difference of each word's outputs, the order undone.
+        largest: Largest output, to hold the differences against.
+        depth: Number of layers.
+        heads: Number of heads.
+    """
+
+    words: tuple[str, ...]
+    order: tuple[int, ...]
+    differences: Mapping[str, tuple[float, ...]]
+    largest: float
+    depth: int
+    heads: int

@@ -42,9 +42,7 @@ class RowSteps:
     output: Float[Tensor, " value_dim"] | None
 
 
-def row_steps(
-    operation: AttentionOperation, head: int, row: int, *, scale: float | None = None
-) -> RowSteps:
+def row_steps(operation: AttentionOperation, head: int, row: int, *, scale: float | None = None) -> RowSteps:
     """Take one row of one head through attention, step by step; of a batch, the first text.
 
     Args:

@@ -11,7 +11,7 @@ ENTRY = Entry(
     name="csv",
     summary="Comma-separated values, one line for each weight",
     reference="RFC 4180",
-    attributes={"suffixes": (".csv",), "views": ("MatrixGrid", "Table", "Curves"), "binary": False},
+    attributes={"suffixes": (".csv",), "views": ("MatrixGrid", "Table", "Curves", "Steps"), "binary": False},
 )
 
 _SPECIAL = frozenset(',"\r\n')

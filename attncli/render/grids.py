@@ -11,7 +11,7 @@ from attncli.errors import UsageError
 from attncli.labels import ascii_label, safe_label
 from attncli.render import Options
 from attncli.render.decimals import number_texts, row_texts
-from attncli.view import Matrix, MatrixGrid, View
+from attncli.view import Matrix, MatrixGrid, Steps, View
 
 if TYPE_CHECKING:
     from attncli.record import Token, Tokens
@@ -32,7 +32,8 @@ def require_grid(view: View, format_name: str) -> MatrixGrid:
     if isinstance(view, MatrixGrid):
         return view
     raise UsageError(
-        f"{format_name} draws matrices, and {view.header.command} gives a table",
+        f"{format_name} draws matrices, and {view.header.command} gives "
+        + ("steps" if isinstance(view, Steps) else "a table"),
         "choose from: table, md, json, ndjson, csv, tsv",
     )
 

@@ -6,14 +6,14 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from attncli.record import Provenance, Token
 from attncli.registry import Entry
 from attncli.render import Options
 from attncli.render.decimals import row_texts
 from attncli.render.grids import strongest_keys
-from attncli.view import SCHEMA, Curves, Header, Matrix, MatrixGrid, Table, View
+from attncli.view import SCHEMA, Curves, Header, Matrix, MatrixGrid, Steps, Table, View
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 ENTRY = Entry(
     name="json",
     summary="One JSON document with everything: tokens, weights, source, provenance",
-    attributes={"suffixes": (".json",), "views": ("MatrixGrid", "Table", "Curves"), "binary": False},
+    attributes={"suffixes": (".json",), "views": ("MatrixGrid", "Table", "Curves", "Steps"), "binary": False},
 )
 
 
@@ -39,9 +39,10 @@ def document(view: View, *, weights: bool = True) -> dict[str, Any]:
     """
     if isinstance(view, Table):
         return _table_document(view)
-    if isinstance(view, Curves):
+    if isinstance(view, Curves | Steps):
         body = {key: plain(value) for key, value in view.document.items()}
-        return {**_head(view.header), "title": view.header.title, **body, **_tail(view.header)}
+        source = {"source": asdict(view.header.source)} if view.header.source else {}
+        return {**_head(view.header), "title": view.header.title, **source, **body, **_tail(view.header)}
     return {
         **_head(view.header),
         "title": view.header.title,
@@ -68,6 +69,8 @@ def plain(value: object) -> Any:
         return [plain(part) for part in value]
     if getattr(value, "dtype", None) == "float32" and not getattr(value, "shape", ()):
         return plain(float(str(value)))  # the short decimal, not its float64 expansion
+    if getattr(value, "dtype", None) == "float32" and len(getattr(value, "shape", ())) == 1:
+        return [plain(part) for part in cast(Sequence[object], value)]
     if hasattr(value, "tolist"):
         return plain(value.tolist())
     return str(value)

@@ -37,9 +37,7 @@ OUTPUT_TOLERANCE = {torch.float64: 1e-4, torch.float32: 1e-4, torch.float16: 1e-
 class Inspector(Protocol):
     """Who wants the operations themselves that observers ask weights of, to take them apart."""
 
-    def inspect(
-        self, site: Site, operation: AttentionOperation, output: Float[Tensor, "..."] | None
-    ) -> None:
+    def inspect(self, site: Site, operation: AttentionOperation, output: Float[Tensor, "..."] | None) -> None:
         """Look at an operation whose blocks have been shown.
 
         Args:

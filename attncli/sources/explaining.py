@@ -17,7 +17,7 @@ from attncli.attention.core import attention_weights
 from attncli.attention.operation import AttentionOperation
 from attncli.attention.peakedness import entropy_bits, softmax_gradient_norm
 from attncli.attention.steps import RowSteps, of_head, row_steps
-from attncli.errors import CaptureError, UsageError
+from attncli.errors import UsageError
 from attncli.explained import Added, Explained, Softened
 from attncli.record import Kind, Observer, Request, Run, Site, Tokens, WeightBlock
 from attncli.sources.emission import Inspector
@@ -95,7 +95,9 @@ class _Witness:
         if (site.kind, site.layer) != (self.kind, self.layer):
             return None
         if self.head >= site.heads:
-            raise UsageError(f"--head {self.head}: out of range", f"this model has heads 0 to {site.heads - 1}")
+            raise UsageError(
+                f"--head {self.head}: out of range", f"this model has heads 0 to {site.heads - 1}"
+            )
         self.site, self.before = site, ran
         return Request((self.head,), range(self.position, self.position + 1))
 
@@ -203,9 +205,7 @@ class _Surroundings:
         kernel = witness.kernel
         self._side_by_side = None if kernel is None else kernel[0].transpose(0, 1).flatten(1)
         self._projection = (
-            None
-            if self._side_by_side is None
-            else find_output_projection(witness.after, self._side_by_side)
+            None if self._side_by_side is None else find_output_projection(witness.after, self._side_by_side)
         )
 
     def shapes(self) -> dict[str, tuple[int, ...]]:

@@ -1,4 +1,4 @@
-"""What a network's innermost modules took and gave around one attention operation, and which of them are its projections.
+"""What a network's innermost modules took and gave around an attention operation, and which are its projections.
 
 Nothing goes by names: a projection is known by what it computes. The one whose output holds a head's queries made the
 queries; the linear one that was fed the heads' outputs, side by side, is the output projection. What is not found
@@ -101,7 +101,9 @@ def find_projection(ran: Sequence[Leaf], rows: Tensor, inside: str) -> Projected
 
 def first_input(ran: Sequence[Leaf], inside: str) -> Tensor | None:
     """Give what an attention module's first linear module was given."""
-    linear = (leaf for leaf in ran if leaf.name.startswith(f"{inside}.") and weight_of(leaf.module) is not None)
+    linear = (
+        leaf for leaf in ran if leaf.name.startswith(f"{inside}.") and weight_of(leaf.module) is not None
+    )
     return next((_of_first_text(leaf.input) for leaf in linear), None)
 
 
@@ -190,9 +192,7 @@ def weight_of(module: nn.Module) -> Tensor | None:
     return weight.float() if type(module).__name__ == "Conv1D" else None  # transformers' own, of GPT-2
 
 
-def find_stream(
-    before: Sequence[Leaf], after: Sequence[Leaf], projection: OutputProjection
-) -> Tensor | None:
+def find_stream(before: Sequence[Leaf], after: Sequence[Leaf], projection: OutputProjection) -> Tensor | None:
     """Find what the layer's output is added to: something seen before whose sum with it is seen afterwards.
 
     Returns:
