@@ -1,4 +1,4 @@
-"""From one explained row to what ``explain`` shows: steps for people, a table and a document for programs, a diagram."""
+"""From one explained row to what ``explain`` shows: steps and a diagram for people, data for programs."""
 
 from __future__ import annotations
 

@@ -26,8 +26,8 @@ def flow(row: Explained) -> tuple[Node, ...]:
 def _inputs(row: Explained) -> list[Node]:
     nodes = [Node("input", ("x", _shape(row, "input")))]
     if row.site.kind == "cross":
-        nodes = [Node("input", ("x, the decoder's", _shape(row, "input")))]
-        nodes.append(Node("memory", ("x, the encoder's", _shape(row, "key_input"))))
+        nodes = [Node("input", ("x (target)", _shape(row, "input")))]
+        nodes.append(Node("memory", ("x (source)", _shape(row, "key_input"))))
     return nodes
 
 

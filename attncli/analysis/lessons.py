@@ -22,9 +22,9 @@ def scaling_view(points: Sequence[ScalingPoint], made: Provenance, seed: int, ke
         title="what 1/√d_k does to attention",
         provenance=replace(made, seed=seed),
         notes=(
-            "queries and keys are random, each number from N(0, 1): a dot product sums up d_k of their products, so its "
-            "variance is d_k",
-            f"all {keys} keys alike would have an entropy of log₂ {keys} = {math.log2(keys):g} bits; one key alone has 0",
+            "queries and keys are random, each number from N(0, 1): a dot product is the sum of d_k products, and "
+            "so its variance is d_k",
+            f"{keys} keys alike have an entropy of log₂ {keys} = {math.log2(keys):g} bits, one key alone has 0",
             "the gradient is the norm of ∂weights/∂scores: where it vanishes, nothing is learnt through softmax",
             "Vaswani et al. 2017, §3.2.1, footnote 4, arXiv 1706.03762",
         ),
@@ -99,11 +99,11 @@ def order_view(found: Reordered, made: Provenance, seed: int) -> Table:
         source=SourceInfo("scratch", "scratch", family="full"),
         notes=(
             f"both go through the same {found.depth} layer{'s' * (found.depth != 1)} with {found.heads} "
-            f"head{'s' * (found.heads != 1)} and random weights; then the second's rows are put back into the first's order",
+            f"head{'s' * (found.heads != 1)} and random weights; then the second's rows are put back in order",
             "a number is the largest difference between a word's two outputs, whose largest number is "
             f"{number(found.largest)}",
-            f"without positions the two orders are the same to attention ({number(largest['no positions'])} is rounding): "
-            "who bit whom is lost",
+            "without positions the two orders are the same to attention "
+            f"({number(largest['no positions'])} is rounding): who bit whom is lost",
             f"positions tell them apart ({number(largest['positions'])}); so does a causal mask "
             f"({number(largest['no positions, causal mask'])}), which is order too",
             "Vaswani et al. 2017, §3.5, arXiv 1706.03762",

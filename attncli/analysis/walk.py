@@ -66,10 +66,10 @@ class Walk:
         place = self._strongest_place
         rows = [(f"query {query}", row.query)]
         if row.query_before is not None:
-            rows.append(("  before its position", row.query_before))
+            rows.append(("before its position", row.query_before))
         rows.append((f"key {key}", row.key[place]))
         if row.key_before is not None:
-            rows.append(("  before its position", row.key_before[place]))
+            rows.append(("before its position", row.key_before[place]))
         if row.value is not None:
             rows.append((f"value {key}", row.value[place]))
         about = (
@@ -91,13 +91,19 @@ class Walk:
     def _compare(self) -> Step:
         row = self.row
         products = row.products
+        dots = aligned(row.dots[list(self.shown)])
         rows = [
-            (self._key(place), number(row.dots[place]), largest_terms(products[place]))
-            for place in self.shown
+            (self._key(place), dot, largest_terms(products[place]))
+            for place, dot in zip(self.shown, dots, strict=True)
         ]
         columns = Column("key"), Column("Q·K", right=True), Column("largest of its terms, by dimension")
         about = f"one number for each key: the sum of {products.shape[1]} products, one for each dimension"
-        return Step("Compare", "Q·Kᵀ", _shape(row.shapes["scores"]), (about,), (self._table(columns, rows),))
+        left = len(row.weights) - len(self.shown)
+        thinned = (
+            f"listed are the {len(self.shown)} keys of {len(row.weights):,} with the most weight (--top)"
+        )
+        told = (about, *([thinned] if left else []))
+        return Step("Compare", "Q·Kᵀ", _shape(row.shapes["scores"]), told, (self._table(columns, rows),))
 
     def _scale(self) -> Step:
         row, own, other = self.row, self.row.own, self.row.other
@@ -319,7 +325,8 @@ def largest_terms(products: NDArray[np.float32], count: int = MOST_PRODUCTS) -> 
 
 def _about_scale(scale: float, head_dim: int) -> str:
     if abs(scale - head_dim**-0.5) < 1e-6:
-        return f"a sum of {head_dim} products varies {head_dim} times as much as one: dividing by √{head_dim} takes that back"
+        d = head_dim
+        return f"a sum of {d} products varies {d} times as much as one: dividing by √{d} takes that back"
     if abs(scale - 1) < 1e-6:
         return "this model does not scale its scores: it has learnt to live without"
     return f"this model scales by {number(scale)}, not by 1/√{head_dim} = {number(head_dim**-0.5)}"
@@ -338,7 +345,7 @@ def _highest(row: Explained) -> float:
 
 def _percent(part: NDArray[np.float32], whole: NDArray[np.float32]) -> str:
     length = _norm(whole)
-    return f"{100 * _norm(part) / length:.3g} %" if length else "infinitely"
+    return f"{100 * _norm(part) / length:.3g}%" if length else "infinitely"
 
 
 def _norm(vector: NDArray[np.float32]) -> float:

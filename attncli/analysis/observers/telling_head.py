@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import torch
 
@@ -19,20 +20,23 @@ class Told:
     key: Token
     weight: float
     heads: int
+    where: str = ""
 
     def why(self) -> str:
         """Say why this head."""
         return (
-            f"layer {self.layer} head {self.head}: of {self.heads} heads the one that gives a single other word the most weight, "
-            f"{self.weight:.2f} to “{self.key.label}”; --layer and --head name another"
+            f"layer {self.layer} head {self.head}: of {self.heads} heads the one that gives a single word{self.where} "
+            f"the most weight, {self.weight:.2f} to “{self.key.label}”; --layer and --head name another"
         )
 
 
 @dataclass
 class TellingHead:
-    """Keeps, of each head, the most weight that one row gives to another word: no special token, nor itself, nor the first.
+    """Keeps, of each head, the most weight that one row gives to a word that is not its neighbour.
 
-    The first token is left out because decoders put there what they have no use for.
+    Special tokens and punctuation do not count, nor does a decoder's first token: there goes what a head has no use
+    for. Neighbours do not count because heads that look at them do so whatever the words are. Where no other word is
+    there, all count.
 
     Args:
         position: The row.
@@ -61,9 +65,7 @@ class TellingHead:
 
     def update(self, block: WeightBlock) -> None:
         """Keep each head's largest weight on a word that counts."""
-        counts = torch.tensor(
-            [self._counts(self.keys[key]) for key in block.keys], device=block.weights.device
-        )
+        counts = torch.tensor([key in self._counted for key in block.keys], device=block.weights.device)
         weights = block.weights[0, :, self.position - block.rows.start].masked_fill(~counts, -1.0)
         largest, places = weights.max(dim=-1)
         for head, weight, place in zip(block.heads, largest.tolist(), places.tolist(), strict=True):
@@ -84,12 +86,19 @@ class TellingHead:
         (where, head), (weight, key) = max(
             self._best.items(), key=lambda item: (item[1][0], -item[0][0], -item[0][1])
         )
-        return Told(where, head, self.keys[key], max(weight, 0.0), len(self._best))
+        farther = "" if self.kind == "cross" else " farther away"
+        return Told(where, head, self.keys[key], max(weight, 0.0), len(self._best), farther)
 
-    def _counts(self, token: Token) -> bool:
-        own = self.kind != "cross" and token.position == self.position
-        first = self.kind == "decoder" and token.position == 0
-        return not (token.special or own or first) and any(map(str.isalnum, token.text))
+    @cached_property
+    def _counted(self) -> frozenset[int]:
+        words = {
+            token.position for token in self.keys if not token.special and any(map(str.isalnum, token.text))
+        }
+        if self.kind == "decoder":
+            words -= {0}
+        if self.kind != "cross":
+            words -= {self.position - 1, self.position, self.position + 1}
+        return frozenset(words or {token.position for token in self.keys})
 
     def _in_range(self, head: int, heads: int) -> int:
         if not -heads <= head < heads:
