@@ -32,6 +32,11 @@ METRICS = ("entropy", "maximum", "distance", "self", "previous", "first")
 STATISTICS_BARS = {2048: 1.35, 4096: 1.45, 8192: 1.6}
 TOP_BARS = {2048: 1.5, 4096: 1.6, 8192: 1.75}
 LAYERS = {2048: 3, 4096: 3, 8192: 2}
+FAST = (
+    ("Mistral", "window 1,024", 16384, 0.36),
+    ("Gemma2", "Gemma 2", 4096, 0.27),
+    ("GptOss", "gpt-oss", 4096, 0.27),
+)
 ALL = Selection("layer"), Selection("head")
 
 
@@ -67,6 +72,34 @@ def llama(length: int) -> PretrainedSource:
     loaded = Loaded("llama", LlamaModel(config).eval(), None, LoadOptions(), None)
     inputs = {"input_ids": torch.randint(1000, (1, length))}
     return PretrainedSource(loaded, from_inputs(loaded, inputs, {"decoder": (length, length)}))
+
+
+def slow_by_itself(family: str, length: int) -> PretrainedSource:
+    """Make a random model of a family whose own kernel is slow on long texts, with `llama`'s shape and two layers."""
+    import transformers
+
+    torch.manual_seed(0)
+    sizes: dict[str, Any] = {
+        "vocab_size": 1000,
+        "hidden_size": 512,
+        "intermediate_size": 1408,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 4,
+        "head_dim": 64,
+        "max_position_embeddings": length,
+    }
+    own: dict[str, dict[str, Any]] = {
+        "Mistral": {"sliding_window": 1024},
+        "Gemma2": {"sliding_window": 4096, "query_pre_attn_scalar": 64},
+        "GptOss": {"sliding_window": 128, "num_local_experts": 2, "num_experts_per_tok": 1},
+    }
+    config = getattr(transformers, f"{family}Config")(**sizes, **own[family])
+    model = getattr(transformers, f"{family}Model")(config).eval()
+    loaded = Loaded(family, model, None, LoadOptions(), None)
+    inputs = {"input_ids": torch.randint(1000, (1, length))}
+    prepared = from_inputs(loaded, inputs, {"decoder": (length, length)})
+    return PretrainedSource(loaded, prepared, fast=True)
 
 
 def statistics(source: PretrainedSource) -> list[Observer]:
@@ -172,6 +205,10 @@ def table(lengths: Sequence[int], rounds: int, folder: Path | None) -> Iterator[
         yield Measured(f"statistics of every head ÷ forward, n = {length}", found[0], STATISTICS_BARS[length])
         yield Measured(f"the same with top-8 keys of every row, n = {length}", found[1], TOP_BARS[length])
         yield Measured(f"one head of one layer ÷ forward, n = {length}", found[2], 1.1)
+    for family, name, length, bar in FAST:
+        if length <= 2 * max(lengths):
+            (found_fast,) = ratios(slow_by_itself(family, length), [statistics], 1, time.process_time)
+            yield Measured(f"--fast, {name}, all statistics ÷ forward, n = {length}", found_fast, bar)
     if folder is not None:
         yield _minilm(folder, rounds)
     if 4096 in lengths:

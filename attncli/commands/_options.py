@@ -129,6 +129,13 @@ class ModelOptions:
     truncate: Annotated[
         bool, typer.Option("--truncate", help="Cut a text that is too long for the model.")
     ] = False
+    fast: Annotated[
+        bool,
+        typer.Option(
+            "--fast",
+            help="Long texts: compute layers with a window, soft-cap or sink ourselves, faster than the model does.",
+        ),
+    ] = False
     no_verify: Annotated[
         bool, typer.Option("--no-verify", help="Show numbers that fail their self-check, marked.")
     ] = False

@@ -92,6 +92,8 @@ def open_source(
     Raises:
         AttnCliError: It is not to be had, or does not take this text.
     """
+    if model.fast and (model.model in (None, "scratch") or (writing is not None and writing.generate)):
+        raise UsageError("--fast is for a pretrained model's reading of a long text", "leave it out")
     if model.model in (None, "scratch"):
         from attncli.sources.scratch import ScratchSource
 
@@ -128,6 +130,7 @@ def open_source(
             options=_load_options(model),
             truncate=model.truncate,
             verify=not model.no_verify,
+            fast=model.fast,
         )
 
 

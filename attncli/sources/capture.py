@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -31,7 +31,9 @@ class Call:
 
     Args:
         implementation: ``sdpa``, ``eager``, ``flash_attention_2``, ``flex_attention``, …: it decides what a mask means.
-        output: ``(batch, query, heads, value_dim)``, as transformers' attention functions return it.
+        output: ``(batch, query, heads, value_dim)``, as transformers' attention functions return it; None before it
+            has run.
+        function: The attention function.
     """
 
     implementation: str
@@ -41,18 +43,32 @@ class Call:
     value: Tensor
     attention_mask: Any
     options: Mapping[str, Any]
-    output: Tensor
+    output: Tensor | None
+    function: Callable[..., Any] | None = None
+
+    def own(self, rows: slice) -> Tensor:
+        """Run the attention function on some of the rows alone: ``(batch, heads, rows, value_dim)``."""
+        assert self.function is not None
+        mask = self.attention_mask[:, :, rows] if self.attention_mask.shape[2] > 1 else self.attention_mask
+        query = self.query[:, :, rows]
+        result: Tensor = self.function(self.module, query, self.key, self.value, mask, **self.options)[0]
+        return result.transpose(1, 2)
 
 
 Suppress = Callable[[], AbstractContextManager[None]]
+Instead = Callable[[Call], Tensor | None]
 
 
 @contextmanager
-def watched(on_call: Callable[[Call], None], suppressed: Suppress = nullcontext) -> Iterator[None]:
+def watched(
+    on_call: Callable[[Call], None], suppressed: Suppress = nullcontext, instead: Instead | None = None
+) -> Iterator[None]:
     """Show every attention call that is made inside the block. Process-wide, so not for threads side by side.
 
     Args:
         suppressed: A context for the attention function to run in, for those who watch what lies below as well.
+        instead: Is asked first whether it makes a call's output, ``(batch, query, heads, value_dim)``; such a call is
+            not shown.
     """
     from transformers import AttentionInterface
 
@@ -60,10 +76,10 @@ def watched(on_call: Callable[[Call], None], suppressed: Suppress = nullcontext)
 
     def wrapped_get_interface(self: Any, attn_implementation: str, default: Any) -> Any:
         function = get_interface(self, attn_implementation, default)
-        return _wrap(function, attn_implementation, on_call, suppressed)
+        return _wrap(function, attn_implementation, on_call, suppressed, instead)
 
     def wrapped_get_item(self: Any, attn_implementation: str) -> Any:
-        return _wrap(get_item(self, attn_implementation), attn_implementation, on_call, suppressed)
+        return _wrap(get_item(self, attn_implementation), attn_implementation, on_call, suppressed, instead)
 
     own_get_item = "__getitem__" in vars(AttentionInterface)
     AttentionInterface.get_interface = wrapped_get_interface
@@ -79,18 +95,26 @@ def watched(on_call: Callable[[Call], None], suppressed: Suppress = nullcontext)
 
 
 def _wrap(
-    function: Any, implementation: str | None, on_call: Callable[[Call], None], suppressed: Suppress
+    function: Any,
+    implementation: str | None,
+    on_call: Callable[[Call], None],
+    suppressed: Suppress,
+    instead: Instead | None,
 ) -> Any:
     if function is None or hasattr(function, "attncli_watched"):
         return function
 
     def attention(*args: Any, **kwargs: Any) -> Any:
-        with suppressed():
-            result = function(*args, **kwargs)
         given = dict(zip(_ARGUMENTS, args, strict=False)) | kwargs
         options = {name: value for name, value in given.items() if name not in _ARGUMENTS}
         tensors = (given["query"], given["key"], given["value"], given.get("attention_mask"))
-        on_call(Call(implementation or "eager", given["module"], *tensors, options, result[0]))
+        call = Call(implementation or "eager", given["module"], *tensors, options, None, function)
+        made = None if instead is None else instead(call)
+        if made is not None:
+            return made, None
+        with suppressed():
+            result = function(*args, **kwargs)
+        on_call(replace(call, output=result[0]))
         return result
 
     attention.attncli_watched = True  # type: ignore[attr-defined]
@@ -167,7 +191,7 @@ def _sparse(call: Call, mask: Tensor | None) -> Tensor | None:
 def _split(mask: Tensor) -> tuple[Tensor | None, Tensor | None]:
     """Split a 4-D mask, boolean (True = keep) or additive, into what it forbids and what it adds."""
     if mask.dtype == torch.bool:
-        return (None if bool(mask.all()) else mask), None
+        return (None if _all(mask) else mask), None
     if not mask.is_floating_point():
         return _split(mask.bool())
     # Half the smallest number, since some models add two masks; −10,000 is what older models use for "never".
@@ -175,6 +199,11 @@ def _split(mask: Tensor) -> tuple[Tensor | None, Tensor | None]:
     bias = mask.masked_fill(forbidden, 0.0)
     allowed = ~forbidden if bool(forbidden.any()) else None
     return allowed, bias if bool(bias.any()) else None
+
+
+def _all(truth: Tensor) -> bool:
+    """Reduce as `torch.all` does, over bytes, which is many times as fast on a CPU."""
+    return bool(truth.view(torch.uint8).amin())
 
 
 def _sdpa_is_causal(call: Call) -> bool:
@@ -219,3 +248,21 @@ def hides_the_future(call: Call) -> bool:
         allowed, _ = _split(mask)
         return allowed is not None and not bool(allowed[..., 0, 1:].any())
     return False
+
+
+def faster_by_blocks(call: Call, dense_keys: int) -> bool:
+    """Tell whether our own pass over blocks is faster than the model's kernel.
+
+    So it is where that kernel holds a whole matrix of scores, or a whole mask of floats: with a soft-cap, a sink or a
+    window, on a text that is long. For plain causal attention the model's kernel is the faster one.
+    """
+    mask, sink = call.attention_mask, call.options.get("s_aux", call.options.get("sinks"))
+    if call.key.shape[2] <= dense_keys or call.query.shape[2] == 1:
+        return False
+    if call.implementation not in ("sdpa", "eager") or not (isinstance(mask, Tensor) and mask.dim() == 4):
+        return False
+    if sink is not None and sink.dim() == 4:
+        return False  # one for each query: not known to the tiles
+    return sink is not None or any(
+        call.options.get(name) is not None for name in ("softcap", "sliding_window")
+    )

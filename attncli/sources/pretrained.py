@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from attncli.errors import CaptureError, UsageError
 from attncli.record import KINDS, Kind, Observer, Run, SourceInfo, Token, Tokens
 from attncli.registry import Entry
-from attncli.sources.emission import Emitter, Inspector
+from attncli.sources.emission import OWN_FORWARD, Emitter, Inspector
 from attncli.sources.loading import Loaded, LoadOptions, load
 from attncli.sources.sites import Stacks, layer_classes, without_softmax
 from attncli.sources.tokens import positions, tokens_from_encoding
@@ -54,12 +54,15 @@ class PretrainedSource:
     Args:
         verify: Whether a failed self-check is an error.
         stack: Which row of layers to show, by the name that ``Run.sites`` gives it: the text model's own where empty.
+        fast: Whether layers whose own kernel is slow on a long text (soft-cap, sink, window) run our own exact block
+            forward instead: observing no longer leaves the model's output bit for bit the same.
     """
 
     loaded: Loaded
     prepared: Prepared
     verify: bool = True
     stack: str = ""
+    fast: bool = False
 
     @cached_property
     def stacks(self) -> Stacks:
@@ -106,7 +109,9 @@ class PretrainedSource:
             inspector=inspector,
         )
         model = self.loaded.model
-        watch = Watch(model, emitter, self.kinds, _batch(self.prepared.inputs), stacks=self.stacks)
+        watch = Watch(
+            model, emitter, self.kinds, _batch(self.prepared.inputs), stacks=self.stacks, fast=self.fast
+        )
         with watch.watching(), without_cache(model):
             self._forward(model)
         if not any(site.stack == self.stack for site in emitter.sites):
@@ -132,6 +137,8 @@ class PretrainedSource:
             notes.append(
                 f"{self.loaded.family} computes attention in a way of its own: the weights are those of its softmax"
             )
+        if self.fast:
+            notes.append(_what_ran_fast(emitter))
         for kind in () if self.stack else self.kinds:
             without = without_softmax(emitter.sites, kind, self.depth(kind))
             if without and len(without) < self.depth(kind):
@@ -168,6 +175,17 @@ class PretrainedSource:
         return Run(info, sites, self.prepared.queries, self.prepared.keys, reports, tuple(notes))
 
 
+def _what_ran_fast(emitter: Emitter) -> str:
+    fast = [report for report in emitter.reports if report.capture == OWN_FORWARD]
+    if not fast:
+        return "--fast changed nothing: no layer has a soft-cap, a sink or a window that makes it slow at this length"
+    worst = max(report.output_error or 0.0 for report in fast)
+    return (
+        f"{len(fast)} of {len(emitter.sites)} attention operations ran attncli's own block forward (--fast); "
+        f"their output is the model's within {worst:.1g} of its largest value"
+    )
+
+
 def open_model(
     name: str,
     text: str,
@@ -176,6 +194,7 @@ def open_model(
     options: LoadOptions | None = None,
     truncate: bool = False,
     verify: bool = True,
+    fast: bool = False,
 ) -> PretrainedSource:
     """Load a model and make a text ready for it.
 
@@ -183,13 +202,14 @@ def open_model(
         text: What the model reads.
         pair: A second sentence, or the target text of an encoder–decoder.
         truncate: Whether to cut what is longer than the model allows.
+        fast: See `PretrainedSource`.
 
     Raises:
         ModelError: The model is not to be had.
         UsageError: The text is empty or too long, or the model takes no text.
     """
     loaded = load(name, options)
-    return PretrainedSource(loaded, prepare(loaded, text, pair, truncate=truncate), verify)
+    return PretrainedSource(loaded, prepare(loaded, text, pair, truncate=truncate), verify, fast=fast)
 
 
 def prepare(

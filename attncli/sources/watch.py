@@ -13,7 +13,7 @@ from attncli.attention.operation import AttentionOperation
 from attncli.errors import CaptureError
 from attncli.record import Kind, Site
 from attncli.sources.cached import first_positions
-from attncli.sources.capture import Call, hides_the_future, operation_of, watched
+from attncli.sources.capture import Call, faster_by_blocks, hides_the_future, operation_of, watched
 from attncli.sources.emission import Emitter
 from attncli.sources.layouts import LAYOUTS, allowed_by
 from attncli.sources.sites import SiteNamer, Stacks
@@ -35,6 +35,7 @@ class Watch:
             than the model's cache tells. Then only the attention interface is watched: weights seen at a softmax
             have no positions to set.
         stacks: The model's rows of layers, where they have been read off already.
+        fast: Whether layers whose own kernel is slow at this length run our block forward instead.
     """
 
     def __init__(
@@ -45,9 +46,11 @@ class Watch:
         batch: int,
         place: Callable[[AttentionOperation, Kind], AttentionOperation] | None = None,
         stacks: Stacks | None = None,
+        fast: bool = False,
     ) -> None:
         stacks = stacks or Stacks(model)
         self._model, self._emitter, self._batch, self._place = model, emitter, batch, place
+        self._fast = fast
         self._namer = SiteNamer(stacks, kinds)
         self._trace = Trace(stacks.names)
         self._last: tuple[tuple[int, int], ref[Tensor], ref[Tensor]] | None = None
@@ -60,8 +63,23 @@ class Watch:
                 yield
             return
         taps = tapped(self._trace, self._model, self._on_sdpa, self._on_softmax, self._on_leave)
-        with taps, watched(self._on_call, self._trace.suppressed):
+        with taps, watched(self._on_call, self._trace.suppressed, self._instead if self._fast else None):
             yield
+
+    def _instead(self, call: Call) -> Tensor | None:
+        """Compute a call ourselves where that is faster than the model's own kernel, and show it on the way."""
+        if not faster_by_blocks(call, self._emitter.dense_keys):
+            return None
+        with self._trace.suppressed():
+            frame = self._trace.frame_of(call.module)
+            if self._is_repetition(frame, call.module, call.query, call.key):
+                return None
+            cross = _has_other_keys(call.module, frame)
+            site = self._name(frame, call.module, call.query, call.key, cross, hides_the_future(call))
+            if site.stack == self._emitter.stack:
+                self._check_batch(site, max(call.query.shape[0], call.key.shape[0]))
+            operation = first_positions(operation_of(call), site, call.module, frame)
+            return self._emitter.compute(site, operation, call.own).transpose(1, 2).contiguous()
 
     def _on_call(self, call: Call) -> None:
         with self._trace.suppressed():
@@ -94,6 +112,8 @@ class Watch:
         self._show(self._name(frame, frame.module, query, key, cross, causal), made, frame, "interface")
 
     def _show(self, site: Site, call: Call, frame: Frame | None, path: str) -> None:
+        assert call.output is not None
+
         def operation() -> AttentionOperation:
             self._check_batch(site, max(call.query.shape[0], call.key.shape[0]))
             made = operation_of(call)

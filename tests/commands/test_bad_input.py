@@ -168,7 +168,7 @@ def test_a_full_disk_is_told_and_nothing_is_left(cli: Cli, tmp_path: Path, monke
 def test_a_failed_self_check_is_an_error_and_not_a_picture(cli: Cli, monkeypatch, tiny_llama: str) -> None:
     import torch
 
-    monkeypatch.setattr("attncli.sources.emission.OUTPUT_TOLERANCE", {torch.float32: -1.0})
+    monkeypatch.setattr("attncli.sources.checks.OUTPUT_TOLERANCE", {torch.float32: -1.0})
     assert_told(cli("show", "it was", "-m", tiny_llama), 1, "self-check failed: decoder layer 0 head")
     shown = cli("show", "it was", "-m", tiny_llama, "--no-verify")
     assert shown.code == 0 and "unverified" in shown.out
