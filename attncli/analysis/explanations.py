@@ -12,7 +12,7 @@ from attncli.analysis.flow import flow
 from attncli.analysis.views import source_title
 from attncli.analysis.walk import Walk
 from attncli.explained import Explained
-from attncli.record import Provenance, Run, Token
+from attncli.record import Provenance, Run
 from attncli.view import Column, Header, Steps, Table
 
 LISTED = 8
@@ -87,7 +87,7 @@ def document(row: Explained, listed: Sequence[int]) -> dict[str, object]:
             "module": site.module,
         },
         "shapes": dict(row.shapes),
-        "query_token": _token(row.query_token),
+        "query_token": row.query_token,
         "input": row.input,
         "query": row.query,
         "query_before_position": row.query_before,
@@ -108,7 +108,7 @@ def document(row: Explained, listed: Sequence[int]) -> dict[str, object]:
 def _key(row: Explained, place: int) -> dict[str, object]:
     """Write all of one key; what is None for every key of the row is left out."""
     entry: dict[str, object] = {
-        "token": _token(row.key_tokens[place]),
+        "token": row.key_tokens[place],
         "input": None if row.key_input is None else row.key_input[place],
         "key": row.key[place],
         "key_before_position": None if row.key_before is None else row.key_before[place],
@@ -139,10 +139,6 @@ def _added(row: Explained) -> dict[str, object]:
 
 def _norm(vector: NDArray[np.float32] | None) -> float | None:
     return None if vector is None else float(np.linalg.norm(vector.astype(np.float64)))
-
-
-def _token(token: Token) -> dict[str, object]:
-    return {"position": token.position, "id": token.id, "text": token.text, "label": token.label}
 
 
 def _data(row: Explained, place: int) -> tuple[object, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from attncli.analysis.walk import number
+from attncli.analysis.numerals import number
 from attncli.explained import Explained
 from attncli.view import Node
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 
-from attncli.analysis.walk import number
+from attncli.analysis.numerals import number
 from attncli.attention.peakedness import ScalingPoint
 from attncli.explained import Reordered
 from attncli.record import Provenance, SourceInfo

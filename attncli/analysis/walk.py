@@ -8,12 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from attncli.analysis.numerals import aligned, first_numbers, largest_terms, number
 from attncli.explained import Explained, Softened
 from attncli.record import Token
 from attncli.view import Column, Header, Step, Table
-
-MOST_PRODUCTS = 3
-"""Of a dot product, so many of its largest terms are shown."""
 
 _MOST_NAMED = 6
 
@@ -35,9 +33,8 @@ class Walk:
 
     def steps(self) -> tuple[Step, ...]:
         """Give all steps in order."""
-        told = [self._input(), self._projections(), self._compare(), self._scale(), *self._modified()]
-        told += [self._mask(), self._softmax(), self._sum(), self._add()]
-        return tuple(step for step in told if step is not None)
+        first = (self._input(), self._projections(), self._compare(), self._scale())
+        return *first, *self._modified(), self._mask(), self._softmax(), *self._sum(), self._add()
 
     # The steps
 
@@ -187,10 +184,11 @@ class Walk:
         about = f"the weights sum to {row.weights.sum():.6f}; their entropy is {number(row.own.entropy)} bits"
         return Step("Softmax", "exp(score) / Σ exp(score)", "", (about,), (self._table(columns, rows),))
 
-    def _sum(self) -> Step | None:
+    def _sum(self) -> Iterator[Step]:
+        """Tell of the weighted sum, where the values were seen."""
         row = self.row
         if row.value is None or row.output is None:
-            return None
+            return
         rows: list[tuple[object, ...]] = [
             self._portion(self._key(i), f"{row.weights[i]:.3f}", row.value[i], row.weights[i])
             for i in self.shown
@@ -207,7 +205,7 @@ class Walk:
             Column("weight·v, first dimensions"),
         )
         about = "each key's value by its weight, summed up: what this head has to say at this token"
-        return Step(
+        yield Step(
             "Weighted sum", "weights·V", _shape(row.shapes["output"]), (about,), (self._table(columns, rows),)
         )
 
@@ -221,19 +219,18 @@ class Walk:
         first = row.head * len(row.output)
         rows = [(f"head {row.head} adds", added.vector), ("the layer adds", added.all_heads)]
         share = _percent(added.vector, added.all_heads)
-        about = [f"what head {row.head} adds is {share} of the length of all that the layer adds"]
-        if added.bias is not None:
-            about[0] += f", with a bias of length {number(added.bias)} that belongs to no head"
-        if added.stream is not None:
-            rows.append(("residual stream", added.stream))
-            about.append(
-                f"and {_percent(added.vector, added.stream)} of that of the residual stream it is added to"
-            )
+        told = f"what head {row.head} adds is {share} of the length of all that the layer adds"
+        told += _about_bias(added.bias)
+        if added.stream is None:
+            told += ", the stream that it is added to was not found"
         else:
-            about.append("the stream that it is added to was not found")
+            rows.append(("residual stream", added.stream))
+            told += (
+                f", and {_percent(added.vector, added.stream)} of that of the residual stream it is added to"
+            )
         part = f"output·W_O[{first}:{first + len(row.output)}]"
         shape = _shape(row.shapes["output_projection"])
-        return Step("Output projection", part, f"W_O {shape}", (", ".join(about),), (self._vectors(rows),))
+        return Step("Output projection", part, f"W_O {shape}", (told,), (self._vectors(rows),))
 
     # What they have in common
 
@@ -275,54 +272,6 @@ class Walk:
         return Table(replace(self.header, title="", notes=()), tuple(columns), tuple(rows))
 
 
-def number(value: float) -> str:
-    """Write a number for people in three digits.
-
-    >>> number(229.461), number(3.5853), number(0.00026), number(-1.2e-9), number(0), number(48123.4)
-    ('229', '3.59', '0.00026', '-1.2e-09', '0', '48123')
-    """
-    value = float(value)
-    return f"{value:.0f}" if 1000 <= abs(value) < 1e7 else f"{value:.3g}"
-
-
-def aligned(values: NDArray[np.float32]) -> list[str]:
-    """Write a column of numbers with as many decimals as the largest of them needs.
-
-    >>> aligned(np.array([12.483, -0.0285], np.float32)), aligned(np.array([0.5, 0.0123], np.float32))
-    (['12.48', '-0.03'], ['0.500', '0.012'])
-    """
-    finite = values[np.isfinite(values)]
-    largest = float(np.abs(finite).max(initial=0.0))
-    digits = 0 if largest >= 1000 else 1 if largest >= 100 else 2 if largest >= 10 else 3
-    if 0 < largest < 0.01:
-        return [number(value) for value in values]
-    return [f"{value:.{digits}f}" for value in values]
-
-
-def first_numbers(vector: NDArray[np.float32], count: int) -> str:
-    """Write a vector's first numbers in columns, in as many digits as the largest of them needs.
-
-    >>> first_numbers(np.array([0.5, -1.25, 3, 7], np.float32), 3)
-    '+0.50 -1.25 +3.00 …'
-    """
-    first = vector[:count]
-    largest = float(np.abs(first).max(initial=0.0))
-    digits = 0 if largest >= 100 else 1 if largest >= 10 else 2 if largest >= 0.1 or largest == 0 else 3
-    return " ".join(f"{value:+.{digits}f}" for value in first) + (" …" if len(vector) > count else "")
-
-
-def largest_terms(products: NDArray[np.float32], count: int = MOST_PRODUCTS) -> str:
-    """Write the largest of the terms that a dot product sums up, each with its dimension; then the others' sum.
-
-    >>> largest_terms(np.array([0.5, -2, 0.25, 3], np.float32), 2)
-    '[3] +3.00  [1] -2.00  rest +0.75'
-    """
-    order = np.argsort(-np.abs(products), kind="stable")[:count]
-    terms = [f"[{place}] {products[place]:+.2f}" for place in order]
-    rest = float(products.sum(dtype=np.float64) - products[order].sum(dtype=np.float64))
-    return "  ".join([*terms, *([f"rest {rest:+.2f}"] if len(products) > count else [])])
-
-
 def _about_scale(scale: float, head_dim: int) -> str:
     if abs(scale - head_dim**-0.5) < 1e-6:
         d = head_dim
@@ -330,6 +279,10 @@ def _about_scale(scale: float, head_dim: int) -> str:
     if abs(scale - 1) < 1e-6:
         return "this model does not scale its scores: it has learnt to live without"
     return f"this model scales by {number(scale)}, not by 1/√{head_dim} = {number(head_dim**-0.5)}"
+
+
+def _about_bias(norm: float | None) -> str:
+    return "" if norm is None else f", with a bias of length {number(norm)} that belongs to no head"
 
 
 def _softened(found: Softened, what: str) -> tuple[str, ...]:

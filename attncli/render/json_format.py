@@ -59,6 +59,8 @@ def document(view: View, *, weights: bool = True) -> dict[str, Any]:
 
 def plain(value: object) -> Any:
     """Turn a table's value into what JSON has; an undefined number becomes None, NumPy's plain ones."""
+    if isinstance(value, Token):
+        return _token(value)
     if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, float):

@@ -21,9 +21,10 @@ def reorder(*, layers: int = 1, heads: int = 1, d_model: int = 64, seed: int = 0
     Reference:
         Vaswani et al. 2017, §3.5, arXiv 1706.03762.
     """
-    shape = {"layers": layers, "heads": heads, "d_model": d_model, "seed": seed}
-    source = ScratchSource(SENTENCE, **shape)
-    decoder = ScratchSource(SENTENCE, **shape, causal=True)
+    source, decoder = (
+        ScratchSource(SENTENCE, layers=layers, heads=heads, d_model=d_model, causal=causal, seed=seed)
+        for causal in (False, True)
+    )
     found = {
         "no positions": _differences(source, positions=False),
         "positions": _differences(source, positions=True),
