@@ -64,12 +64,19 @@ def row_steps(operation: AttentionOperation, head: int, row: int, *, scale: floa
     allowed = operation.allowed((head,), slice(row, row + 1))
     allowed = None if allowed is None else allowed[0, 0, 0].expand(scores.shape)
     sink = _sink(operation, head, row)
-    logit = None if sink is None else scores.new_tensor([sink])
-    weights = attention_weights(scores, allowed, sink=logit)
+    weights = row_weights(scores, allowed, sink)
     output = None if value is None else weights @ _reachable(value, allowed)
     return RowSteps(
         query, key, value, products, dots, scaled, capped, bias, scores, allowed, sink, weights, output
     )
+
+
+def row_weights(
+    scores: Float[Tensor, " key"], allowed: Bool[Tensor, " key"] | None, sink: float | None
+) -> Float[Tensor, " key"]:
+    """Give one row's weights."""
+    logit = None if sink is None else scores.new_tensor([[sink]])
+    return attention_weights(scores.unsqueeze(0), allowed, sink=logit)[0]
 
 
 def of_head(

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Protocol
 import torch
 from torch import Tensor, nn
 
-from attncli.attention.core import attention_weights
 from attncli.attention.operation import AttentionOperation
 from attncli.attention.peakedness import entropy_bits, softmax_gradient_norm
-from attncli.attention.steps import RowSteps, of_head, row_steps
+from attncli.attention.steps import RowSteps, of_head, row_steps, row_weights
 from attncli.errors import UsageError
 from attncli.explained import Added, Explained, Softened
 from attncli.record import Kind, Observer, Request, Run, Site, Tokens, WeightBlock
@@ -163,8 +162,7 @@ def _explained(
 
 def _softened(steps: RowSteps, scale: float) -> Softened:
     scores = steps.scores.double()  # a gradient of 1e-9 is lost in float32
-    sink = None if steps.sink is None else scores.new_tensor([steps.sink])
-    weights = attention_weights(scores, steps.allowed, sink=sink)
+    weights = row_weights(scores, steps.allowed, steps.sink)
     allowed = scores if steps.allowed is None else scores[steps.allowed]
     return Softened(
         scale=scale,
