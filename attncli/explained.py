@@ -65,6 +65,8 @@ class Explained:
         query: As multiplied: after position encoding.
         query_before: Before it; None where it is the same or was not found.
         key_before: Likewise.
+        factor: By how much queries and keys together were made longer between their projections and the products; 1
+            in most models, 1/√d_k where a model scales its queries before. None where the projections were not found.
         dots: Q·K of each key.
         scale: What multiplies it.
         scaled: Their product.
@@ -94,6 +96,7 @@ class Explained:
     key: Rows
     key_before: Rows | None
     value: Rows | None
+    factor: float | None
     dots: Vector
     scale: float
     scaled: Vector

@@ -91,6 +91,7 @@ def document(row: Explained, listed: Sequence[int]) -> dict[str, object]:
         "input": row.input,
         "query": row.query,
         "query_before_position": row.query_before,
+        "factor": row.factor,
         "scale": row.scale,
         "softcap": row.softcap,
         "sink": row.sink,

@@ -74,8 +74,8 @@ class Walk:
         )
         if row.site.kv_heads < heads:
             about += f"; keys and values are those of kv head {row.kv_head} of {row.site.kv_heads}"
-        turned = ["its position turns a query and a key and leaves their length; values are not turned"]
-        about_all = (about, *(turned if row.query_before is not None else []))
+        turned = "its position turns a query and a key; values are not turned"
+        about_all = (about, *([turned] if row.query_before is not None else []))
         shape = f"Q {_shape(row.shapes['query'])}"
         return Step(
             "Query, key, value",
@@ -107,7 +107,7 @@ class Walk:
         head_dim = len(row.query)
         usual = abs(row.scale - head_dim**-0.5) < 1e-6
         formula = f"Q·Kᵀ / √{head_dim}" if usual else f"Q·Kᵀ × {number(row.scale)}"
-        told = [(own, "the model's"), (other, "not scaled" if other.scale == 1 else "by 1/√d_k")]
+        told = [(own, "the model's"), (other, "not scaled" if other.scale >= 1 else "by 1/√d_k")]
         rows = [_softened(*pair) for pair in told]
         columns = (
             Column("scores"),
@@ -117,7 +117,7 @@ class Walk:
             Column("largest", "largest weight", right=True),
         )
         about = (
-            _about_scale(row.scale, head_dim),
+            _about_scale(row),
             "large scores leave softmax no choice but one key, and hardly a gradient (the norm of ∂weights/∂scores):",
         )
         return Step("Scale", formula, "", about, (self._table(columns, rows),))
@@ -272,13 +272,16 @@ class Walk:
         return Table(replace(self.header, title="", notes=()), tuple(columns), tuple(rows))
 
 
-def _about_scale(scale: float, head_dim: int) -> str:
-    if abs(scale - head_dim**-0.5) < 1e-6:
-        d = head_dim
+def _about_scale(row: Explained) -> str:
+    d, scale = len(row.query), row.scale
+    usual = d**-0.5
+    if abs(scale - usual) < 1e-6:
         return f"a sum of {d} products varies {d} times as much as one: dividing by √{d} takes that back"
+    if row.factor is not None and abs(row.factor * scale - usual) < 1e-4 * usual:
+        return f"this model has scaled its queries before, by 1/√{d} = {number(usual)}"
     if abs(scale - 1) < 1e-6:
-        return "this model does not scale its scores: it has learnt to live without"
-    return f"this model scales by {number(scale)}, not by 1/√{head_dim} = {number(head_dim**-0.5)}"
+        return "this model does not scale these products"
+    return f"this model scales by {number(scale)}, not by 1/√{d} = {number(usual)}"
 
 
 def _about_bias(norm: float | None) -> str:

@@ -23,6 +23,7 @@ from attncli.sources.emission import Inspector
 from attncli.sources.leaves import (
     Leaf,
     Leaves,
+    Projected,
     find_output_projection,
     find_projection,
     find_stream,
@@ -142,12 +143,13 @@ def _explained(
         key=steps.key.numpy(force=True),
         key_before=_numbers(around.key_before()),
         value=_numbers(steps.value),
+        factor=around.factor(),
         dots=steps.dots.numpy(force=True),
         scale=operation.scale,
         scaled=steps.scaled.numpy(force=True),
         softcap=operation.softcap,
         capped=steps.capped.numpy(force=True),
-        bias=_numbers(steps.bias),
+        bias=None if steps.bias is None or not bool(steps.bias.any()) else _numbers(steps.bias),
         scores=steps.scores.numpy(force=True),
         allowed=None if steps.allowed is None else steps.allowed.numpy(force=True),
         sink=steps.sink,
@@ -155,7 +157,7 @@ def _explained(
         output=_numbers(steps.output),
         output_error=_difference(steps.output, kernel),
         own=_softened(steps, operation.scale),
-        other=_other(operation, head, row),
+        other=_other(operation, head, row, around.factor()),
         added=around.added(steps.output),
     )
 
@@ -173,10 +175,13 @@ def _softened(steps: RowSteps, scale: float) -> Softened:
     )
 
 
-def _other(operation: AttentionOperation, head: int, row: int) -> Softened:
+def _other(operation: AttentionOperation, head: int, row: int, factor: float | None) -> Softened:
     """Measure the row without scaling; of a model that has none, with the usual one."""
-    plain = abs(operation.scale - 1.0) > 1e-6
-    scale = 1.0 if plain else operation.query.shape[-1] ** -0.5
+    usual = operation.query.shape[-1] ** -0.5
+    scale = 1.0
+    if abs(operation.scale - 1.0) < 1e-6:
+        before = factor is not None and abs(factor - usual) < 1e-4 * usual  # the queries were scaled (OPT)
+        scale = 1 / usual if before else usual
     return _softened(row_steps(operation, head, row, scale=scale), scale)
 
 
@@ -236,13 +241,20 @@ class _Surroundings:
         return None if self._key is None or self._key.source is None else self._key.source.float()
 
     def query_before(self) -> Tensor | None:
-        """The query before position encoding, where that changed it."""
-        rows = None if self._query is None else _changed(self._query.rows, self._rows[0])
+        """The query before position encoding, where that turned it."""
+        rows = self._before(self._query, self._rows[0])
         return None if rows is None else rows[self._row]
 
     def key_before(self) -> Tensor | None:
-        """The keys before position encoding, where that changed them."""
-        return None if self._key is None else _changed(self._key.rows, self._rows[1])
+        """The keys before position encoding, where that turned them."""
+        return self._before(self._key, self._rows[1])
+
+    def factor(self) -> float | None:
+        """How many times as large products are as those of the projections; None where those were not found."""
+        return None if self._query is None or self._key is None else self._query.factor * self._key.factor
+
+    def _before(self, projected: Projected | None, used: Tensor) -> Tensor | None:
+        return projected.rows if projected is not None and projected.turned(used) else None
 
     def added(self, output: Tensor | None) -> Added | None:
         """Take the head's output through its part of the output projection."""
@@ -257,11 +269,6 @@ class _Surroundings:
             all_heads=projection.output[self._row].numpy(force=True),
             stream=None if stream is None else stream[self._row].numpy(force=True),
         )
-
-
-def _changed(before: Tensor, after: Tensor) -> Tensor | None:
-    largest = float(after.float().abs().max().clamp(min=1e-6))
-    return before if float((before - after.float()).abs().max()) > 1e-6 * largest else None
 
 
 def _numbers(tensor: Tensor | None) -> NDArray[np.float32] | None:

@@ -74,11 +74,18 @@ class Projected:
 
     Args:
         rows: As the module gave them, ``(positions, dim)``.
+        factor: How many times as long the operation used them.
         source: What was projected, ``(positions, model_dim)``; None where no linear module made them.
     """
 
     rows: Tensor
+    factor: float
     source: Tensor | None
+
+    def turned(self, used: Tensor) -> bool:
+        """Tell whether the rows were turned, not only made longer or shorter, before they were used."""
+        difference = self.rows.float() * self.factor - used.float()
+        return not float(difference.abs().max()) <= 1e-5 * float(used.abs().max().clamp(min=1e-6))
 
 
 def find_projection(ran: Sequence[Leaf], rows: Tensor, inside: str) -> Projected | None:
@@ -95,7 +102,7 @@ def find_projection(ran: Sequence[Leaf], rows: Tensor, inside: str) -> Projected
     for place in range(len(ran) - 1, -1, -1):
         found = _part_like(ran[place].output, rows)
         if found is not None:
-            return Projected(found, _source(ran, place, inside))
+            return Projected(*found, _source(ran, place, inside))
     return None
 
 
@@ -107,7 +114,7 @@ def first_input(ran: Sequence[Leaf], inside: str) -> Tensor | None:
     return next((_of_first_text(leaf.input) for leaf in linear), None)
 
 
-def _part_like(output: Tensor, rows: Tensor) -> Tensor | None:
+def _part_like(output: Tensor, rows: Tensor) -> tuple[Tensor, float] | None:
     parts = _parts(_of_first_text(output), *rows.shape) if output.is_floating_point() else None
     if parts is None:
         return None
@@ -117,7 +124,7 @@ def _part_like(output: Tensor, rows: Tensor) -> Tensor | None:
     as_long = (lengths * factor - wanted).abs().amax(dim=0) <= _tolerance(output) * wanted.max()
     at_first = (parts[0] * factor.unsqueeze(-1) - rows[0]).norm(dim=-1) <= _tolerance(output) * wanted[0]
     found = torch.nonzero(as_long & at_first & (factor > 0)).flatten()
-    return parts[:, int(found[0])] if len(found) else None
+    return (parts[:, int(found[0])], float(factor[found[0]])) if len(found) else None
 
 
 def _parts(output: Tensor, count: int, width: int) -> Tensor | None:
