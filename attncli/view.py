@@ -134,6 +134,7 @@ class Column:
         title: Heading in a terminal; the name with spaces where None.
         unit: ``bits``, ``seconds``, ``bytes``; empty for a plain number or a text.
         digits: Digits behind the point for people. Data formats have them all.
+        significant: Show people three significant digits instead, for numbers of very different sizes.
         right: Align it as numbers are, though its values are texts.
         bar: Its values lie between 0 and 1 and repeat a number beside it: a terminal draws them as bars, and forms that
             cannot leave them out.
@@ -143,6 +144,7 @@ class Column:
     title: str | None = None
     unit: str = ""
     digits: int = 3
+    significant: bool = False
     right: bool = False
     bar: bool = False
 

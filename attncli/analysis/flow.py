@@ -17,7 +17,7 @@ def flow(row: Explained) -> tuple[Node, ...]:
     nodes.append(Node("heads", _side_by_side(row), ("output",)))
     if row.added is None:
         return (*nodes, Node("projection", ("output projection", "not found"), ("heads",)))
-    nodes.append(Node("projection", ("· W_O", _shape(row, "output_projection")), ("heads",)))
+    nodes.append(Node("projection", ("× W_O", _shape(row, "output_projection")), ("heads",)))
     if row.added.stream is not None:
         nodes.append(Node("stream", ("+ residual stream", _of(row, len(row.added.vector))), ("projection",)))
     return tuple(nodes)
@@ -65,7 +65,7 @@ def _chain(first: str, links: list[tuple[str, tuple[str, ...]]]) -> list[Node]:
 
 def _side_by_side(row: Explained) -> tuple[str, ...]:
     batch, heads, rows, dim = row.shapes["output"]
-    return f"{heads} heads side by side", f"({batch}, {rows}, {heads * dim})"
+    return f"{heads} heads side by side" if heads > 1 else "the one head", f"({batch}, {rows}, {heads * dim})"
 
 
 def _of(row: Explained, size: int) -> str:

@@ -85,10 +85,10 @@ def order_view(found: Reordered, made: Provenance, seed: int) -> Table:
         Column("word"),
         Column("place"),
         Column("moved_to"),
-        *(Column(way.replace(", ", "_").replace(" ", "_"), way, right=True) for way in ways),
+        *(Column(way.replace(", ", "_").replace(" ", "_"), way, significant=True) for way in ways),
     )
     rows = [
-        (word, place, found.order.index(place), *(number(found.differences[way][place]) for way in ways))
+        (word, place, found.order.index(place), *(found.differences[way][place] for way in ways))
         for place, word in enumerate(found.words)
     ]
     largest = {way: max(values) for way, values in found.differences.items()}

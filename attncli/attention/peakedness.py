@@ -20,7 +20,7 @@ def entropy_bits(weights: Float[Tensor, "*rows key"]) -> Float[Tensor, "*rows"]:
     tensor(1.5000)
     """
     shares = weights / weights.sum(dim=-1, keepdim=True).clamp(min=torch.finfo(weights.dtype).tiny)
-    return -torch.xlogy(shares, shares).sum(dim=-1) / math.log(2)
+    return torch.xlogy(shares, shares).sum(dim=-1).abs() / math.log(2)  # never −0
 
 
 def softmax_gradient_norm(weights: Float[Tensor, "*rows key"]) -> Float[Tensor, "*rows"]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,8 +19,28 @@ if TYPE_CHECKING:
 
 _WITHOUT_NUMBER = {"path_length": "never"}
 _UNITS = ("bits", "bytes", "seconds")
+_DOTS = re.compile(r"(?<=\w)·(?=\w)")
+"""Between a formula's factors; a dot with spaces around it separates, one at a token's edge is a space."""
 _ASCII_WORDS = str.maketrans(
-    {"·": "-", "×": "x", "–": "-", "—": "-", "…": "...", "√": "sqrt ", "≈": "~", "±": "+/-", "µ": "u"}
+    {
+        "×": "x",
+        "–": "-",
+        "—": "-",
+        "…": "...",
+        "√": "sqrt ",
+        "≈": "~",
+        "±": "+/-",
+        "µ": "u",
+        "“": '"',
+        "”": '"',
+        "ᵀ": "^T",
+        "−": "-",
+        "∞": "inf",
+        "∂": "d",
+        "Σ": "sum ",
+        "→": "->",
+        "₂": "2",
+    }
 )
 
 
@@ -66,7 +87,9 @@ def placed_label(token: Token, options: Options) -> str:
 def words(text: str, options: Options) -> str:
     """Make a title or a note fit to print; in ASCII, its separators become plain ones."""
     label = safe_label(text) if text else ""
-    return label if options.unicode else ascii_label(label.translate(_ASCII_WORDS))
+    if options.unicode:
+        return label
+    return ascii_label(_DOTS.sub("*", label.replace(" · ", " - ")).translate(_ASCII_WORDS))
 
 
 def site_names(matrices: Sequence[Matrix]) -> list[str]:

@@ -12,8 +12,8 @@ from attncli.render import Options
 from attncli.render.grids import fact_texts, site_names, strongest_keys, token_labels, words
 from attncli.render.mermaid import mermaid
 from attncli.render.scales import Scale, scale_of
-from attncli.render.table import value_text
-from attncli.view import Curves, Header, Matrix, MatrixGrid, Step, Steps, Table, View
+from attncli.render.table import people_text
+from attncli.view import Column, Curves, Header, Matrix, MatrixGrid, Step, Steps, Table, View
 
 ENTRY = Entry(
     name="md",
@@ -95,14 +95,14 @@ def _table_blocks(table: Table, options: Options) -> list[str]:
         for place, column in zip(places, columns, strict=True)
     ]
     rows = [
-        [_value(row[place], column.digits, options) for place, column in zip(places, columns, strict=True)]
+        [_value(row[place], column, options) for place, column in zip(places, columns, strict=True)]
         for row in table.rows
     ]
     return [_pipe_table(names, rows, numeric)]
 
 
-def _value(value: object, digits: int, options: Options) -> str:
-    text = words(value_text(value, digits), options)
+def _value(value: object, column: Column, options: Options) -> str:
+    text = words(people_text(value, column), options)
     return (
         code(text)
         if isinstance(value, str) and _MARKUP.search(text + "".join(set("<>&") & set(text)))

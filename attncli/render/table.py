@@ -43,6 +43,8 @@ _STRONGEST = 5
 _SHORTEST_HEADING = 3
 _LONGEST_HEADING = 8
 _BAR = 12
+_NARROWEST = 6
+"""Cells that a column of texts keeps where a table has to be narrower."""
 
 
 def render(view: View, options: Options) -> bytes:
@@ -146,7 +148,19 @@ def draw_rows(table: Table, options: Options) -> str:
 def _cell(value: object, column: Column, options: Options) -> str:
     if column.bar:
         return bar(float(str(value)), options)
-    return words(value_text(value, column.digits), options)
+    return words(people_text(value, column), options)
+
+
+def people_text(value: object, column: Column) -> str:
+    """Write one value of a table in the digits that people see of its column.
+
+    >>> people_text(0.123456, Column("x")), people_text(2.384e-07, Column("x", significant=True))
+    ('0.123', '2.38e-07')
+    """
+    value = plain(value)
+    if column.significant and isinstance(value, float):
+        return f"{value:.3g}"
+    return value_text(value, column.digits)
 
 
 def bar(share: float, options: Options) -> str:
@@ -280,8 +294,14 @@ def _wrapped(names: list[str], rows: list[list[str]], numeric: list[bool], optio
     table = RichTable(
         box=_head_rule(options), show_edge=False, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0)
     )
-    for name, right in zip(names, numeric, strict=True):
-        table.add_column(Text(name), justify="right" if right else "left", no_wrap=right, overflow="fold")
+    for place, (name, right) in enumerate(zip(names, numeric, strict=True)):
+        longest = max((cells(row[place]) for row in rows), default=0)
+        table.add_column(
+            Text(name),
+            justify="right" if right else "left",
+            overflow="fold",
+            min_width=longest if right else min(longest, _NARROWEST),
+        )
     for row in rows:
         table.add_row(*map(Text, row))
     return _print(table, options)
