@@ -30,7 +30,7 @@ _GAP = 3
 def render(view: View, options: Options) -> bytes:
     """Draw a computation's data-flow, no line wider than asked for."""
     steps = require_steps(view, "diagram")
-    drawn = "".join(line.rstrip() + "\n" for line in draw(steps.flow, options))
+    drawn = "".join(line + "\n" for line in draw(steps.flow, options))
     text = title_lines(steps.header, options) + drawn + note_lines(steps.header, options)
     return text.encode("utf-8" if options.unicode else "ascii", "backslashreplace")
 
@@ -54,20 +54,18 @@ def draw(flow: Sequence[Node], options: Options) -> list[str]:
     """
     width = options.width or 80
     texts = {node.name: [words(line, options) for line in node.lines] for node in flow}
-    room, places = _places(flow, texts, width)
+    places = _places(flow, texts, width)
     lines: list[str] = []
     last = max(place.level for place in places.values())
     for level in range(last + 1):
         if level:
-            lines.append(_between(flow, places, level, options, width))
-        lines += _on_level(flow, texts, places, level, room, options)
+            lines.append(_between(flow, places, level, options, width).rstrip())
+        lines += _on_level(flow, texts, places, level, options)
     return lines
 
 
-def _places(
-    flow: Sequence[Node], texts: Mapping[str, Sequence[str]], width: int
-) -> tuple[int, dict[str, Place]]:
-    """Give the cells that a text may have, and each node's place.
+def _places(flow: Sequence[Node], texts: Mapping[str, Sequence[str]], width: int) -> dict[str, Place]:
+    """Give each node its place.
 
     The fullest level is spread out evenly. What comes after stands in the middle of what it comes from, and what
     comes before in the middle of what comes from it.
@@ -88,7 +86,7 @@ def _places(
         if levels[node.name] < fullest:
             fed = [centres[other.name] for other in flow if node.name in other.inputs]
             centres[node.name] = _middle(fed)
-    return room, {name: Place(levels[name], centre) for name, centre in centres.items()}
+    return {name: Place(levels[name], centre) for name, centre in centres.items()}
 
 
 def _middle(centres: Sequence[int]) -> int:
@@ -100,20 +98,29 @@ def _on_level(
     texts: Mapping[str, Sequence[str]],
     places: Mapping[str, Place],
     level: int,
-    room: int,
     options: Options,
 ) -> list[str]:
-    here = [node.name for node in flow if places[node.name].level == level]
+    here = {node.name: places[node.name].centre for node in flow if places[node.name].level == level}
     passing = sorted({centre for start, end, centre in _lines(flow, places) if start < level < end})
-    room = room if len(here) > 1 or passing else options.width or 80
+    rooms = {name: _room(name, here, passing, options.width or 80) for name in here}
     mark = _BOX[3] if options.unicode else _ASCII[3]
     drawn = []
     for row in range(max(len(texts[name]) for name in here)):
-        parts = [(centre, mark) for centre in passing]
-        parts += [(places[name].centre, fit(texts[name][row], room, options.cut_mark)) for name in here
-                  if row < len(texts[name])]  # fmt: skip
-        drawn.append(_centred(sorted(parts)))
+        named = [
+            (centre, texts[name][row], rooms[name]) for name, centre in here.items() if row < len(texts[name])
+        ]
+        parts = [(centre, fit(text, room, options.cut_mark)) for centre, text, room in named]
+        drawn.append(_centred(sorted([*parts, *((centre, mark) for centre in passing)])))
     return drawn
+
+
+def _room(name: str, here: Mapping[str, int], passing: Sequence[int], width: int) -> int:
+    """Give the cells that a node's text may have, between its neighbours and the lines that pass."""
+    centre = here[name]
+    halves = [centre, width - 1 - centre]
+    halves += [abs(centre - other) // 2 - 1 for neighbour, other in here.items() if neighbour != name]
+    halves += [abs(centre - line) - 2 for line in passing]
+    return 2 * max(min(halves), 0) + 1
 
 
 def _lines(flow: Sequence[Node], places: Mapping[str, Place]) -> list[tuple[int, int, int]]:

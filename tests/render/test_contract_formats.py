@@ -1,11 +1,10 @@
 from __future__ import annotations
 
 import pytest
-from render_samples import curves, grid, mask, signed, table, variants
+from render_samples import curves, grid, mask, signed, steps, table, variants
 
 from attncli import registry
 from attncli.render import Options
-from attncli.view import Curves, MatrixGrid, Table
 
 VIEWS = {
     "MatrixGrid": [
@@ -17,6 +16,7 @@ VIEWS = {
     ],
     "Table": [table(("a", "b"))],
     "Curves": [curves()],
+    "Steps": [steps()],
 }
 FORMATS = registry.entries("formats")
 
@@ -26,7 +26,7 @@ def test_a_format_says_what_its_folder_asks(name: str) -> None:
     attributes = FORMATS[name].attributes
     assert set(attributes) == {"suffixes", "views", "binary"}
     assert all(suffix.startswith(".") for suffix in attributes["suffixes"])
-    assert set(attributes["views"]) <= {MatrixGrid.__name__, Table.__name__, Curves.__name__}
+    assert set(attributes["views"]) <= set(VIEWS)
     assert isinstance(attributes["binary"], bool)
 
 
