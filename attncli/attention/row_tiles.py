@@ -26,7 +26,7 @@ MOST_ROWS = 128
 TILE_ELEMENTS = 2**21
 """Weights in a tile, as far as a single head's rows allow: 8 MiB each for scores and weights."""
 
-_KEYS_AT_A_TIME = 512
+_KEYS_AT_A_TIME = 2048
 
 NEVER = -1e30
 """Stands for −∞ among the scores: its weight is 0 too, and 0 · NEVER is 0, where 0 · −∞ is no number."""
@@ -100,8 +100,9 @@ class RowTiles:
         """Make the tiles, all heads of some rows one after another."""
         buffers = self._buffers()
         keys = precise(self.operation.key)
+        stairs = self._stairs()
         for rows in self._row_slices():
-            band = self._band(rows)
+            band = self._band(rows) if stairs is None else self._step(rows, stairs)
             for heads in self._groups(_size(rows), _size(band.keys)):
                 yield self._tile(band, heads, keys, buffers)
 
@@ -135,6 +136,32 @@ class RowTiles:
         if reached.numel():
             keys = slice(int(reached[0]), int(reached[-1]) + 1)
         return _banded(rows, keys, allowed[..., keys])
+
+    def _stairs(self) -> Tensor | None:
+        """Make what the allowed keys of all bands are parts of, where causality alone rules: ``(rows, keys + rows)``.
+
+        It starts the last band's number of keys before the diagonal; None where another mask matters, or a row has no
+        key.
+        """
+        used = self.operation
+        if used.mask is not None or used.causal_offset is None or self.start + used.causal_offset < 0:
+            return None
+        rows = max((_size(rows) for rows in self._row_slices()), default=0)
+        row = torch.arange(rows, device=used.query.device)
+        column = torch.arange(-self.stop - used.causal_offset, rows, device=used.query.device)
+        return (column <= row[:, None])[None, None]
+
+    def _step(self, rows: slice, stairs: Tensor) -> _Band:
+        """Give the band of some rows that only the future is hidden from."""
+        offset = self.operation.causal_offset
+        assert offset is not None
+        width = min(rows.stop + offset, self.operation.keys)
+        behind = rows.start + offset + 1  # so many keys every row sees
+        if behind >= width:
+            return _Band(rows, slice(0, width), None)
+        first = self.stop - rows.start
+        allowed = stairs[..., : _size(rows), first : first + width]
+        return _Band(rows, slice(0, width), allowed, ~allowed[..., behind:], slice(behind, width))
 
     def _causal(self, rows: slice, keys: slice) -> Tensor | None:
         if self.operation.causal_offset is None:

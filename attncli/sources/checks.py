@@ -15,7 +15,7 @@ from attncli.errors import CaptureError
 from attncli.record import Site, SiteReport, WeightBlock
 
 SAMPLED_ROWS = 4
-SAMPLED_TILES = 0.25
+SAMPLED_TILES = 0.125
 """Of a long text, so many rows of such a share of the tiles are held against the mask and the model's own output."""
 
 ROW_SUM_TOLERANCE = {torch.float16: 5e-3, torch.bfloat16: 3e-2}
