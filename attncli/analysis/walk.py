@@ -144,11 +144,11 @@ class Walk:
         count = len(self.row.weights)
         hidden = [] if allowed is None else np.flatnonzero(~allowed).tolist()
         if not hidden:
-            return Step("Mask", "nothing hidden", "", (f"this row may attend to all {count} keys",))
+            return Step("Mask", "nothing hidden", "", (f"this row may attend to all {count:,} keys",))
         names = [self._key(place) for place in hidden[:_MOST_NAMED]]
-        more = f" and {len(hidden) - _MOST_NAMED} more" if len(hidden) > _MOST_NAMED else ""
+        more = f" and {len(hidden) - _MOST_NAMED:,} more" if len(hidden) > _MOST_NAMED else ""
         why = "keys behind the row, its future" if min(hidden) > self.row.query_token.position else "keys"
-        about = f"{len(hidden)} of {count} keys are hidden ({why}): {', '.join(names)}{more}"
+        about = f"{len(hidden):,} of {count:,} keys are hidden ({why}): {', '.join(names)}{more}"
         return Step("Mask", "score = −∞ where hidden", "", (about,))
 
     def _softmax(self) -> Step:
@@ -168,7 +168,7 @@ class Walk:
         rest = float(row.weights.sum() - row.weights[list(self.shown)].sum())
         left = len(row.weights) - len(self.shown)
         if left:
-            rows.append((f"{left} other keys", "", "", f"{max(rest, 0.0):.3f}", max(rest, 0.0)))
+            rows.append((f"{left:,} other keys", "", "", f"{max(rest, 0.0):.3f}", max(rest, 0.0)))
         if row.sink is not None:
             taken = 1.0 - float(row.weights.sum())
             rows.append(
