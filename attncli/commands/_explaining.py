@@ -142,5 +142,8 @@ def explain_order(scratch: ScratchOptions, output: OutputOptions) -> None:
     from attncli.analysis.lessons import order_view
     from attncli.sources.reordering import reorder
 
-    found = reorder(layers=scratch.layers, heads=scratch.heads, d_model=scratch.d_model, seed=scratch.seed)
-    deliver(order_view(found, provenance(), scratch.seed), plan)
+    seed = scratch.seed or 0
+    found = reorder(
+        layers=scratch.layers or 1, heads=scratch.heads or 1, d_model=scratch.d_model or 64, seed=seed
+    )
+    deliver(order_view(found, provenance(), seed), plan)

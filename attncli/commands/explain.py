@@ -68,7 +68,7 @@ def explain(
 
     topic = topic_of(text, choice, model)
     if topic == "scaling":
-        explain_scaling(scratch.seed, output)
+        explain_scaling(scratch.seed or 0, output)
     elif topic == "order":
         explain_order(scratch, output)
     else:

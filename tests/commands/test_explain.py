@@ -9,7 +9,7 @@ TEXT = "the animal was too tired ."
 
 
 def test_a_row_of_the_scratch_model_is_told_in_eight_steps(cli: Cli) -> None:
-    result = cli("explain", TEXT, "--query", "tired", "--causal", "--heads", "2")
+    result = cli("explain", TEXT, "-m", "scratch", "--query", "tired", "--causal", "--heads", "2")
     assert (result.code, result.err) == (0, "") and "\x1b" not in result.out
     assert "· row 4 “tired”" in result.out and "\n8. Output projection\n" in result.out
     assert "1 of 6 keys are hidden" in result.out
@@ -58,8 +58,9 @@ def test_cross_attention_is_explained(cli: Cli, tiny_marian: str) -> None:
     ("form", "start"), [("mermaid", "flowchart TD\n"), ("diagram", "scratch (untrained)")]
 )
 def test_the_diagram_comes_as_text_or_mermaid(cli: Cli, form: str, start: str) -> None:
-    assert cli("explain", TEXT, "--diagram", "-q").out == cli("explain", TEXT, "-f", "diagram", "-q").out
-    assert cli("explain", TEXT, "--diagram", "-f", form, "-q").out.startswith(start)
+    common = ("explain", TEXT, "-m", "scratch", "-q")
+    assert cli(*common, "--diagram").out == cli(*common, "-f", "diagram").out
+    assert cli(*common, "--diagram", "-f", form).out.startswith(start)
 
 
 def test_topics_stand_in_the_texts_place(cli: Cli) -> None:
@@ -83,7 +84,10 @@ def test_scaling_is_drawn(cli: Cli, tmp_path) -> None:
 @pytest.mark.parametrize("ending", ["txt", "md", "mmd", "json", "csv", "tsv", "ndjson"])
 def test_a_file_is_written_by_its_ending(cli: Cli, tmp_path, ending: str) -> None:
     path = tmp_path / f"steps.{ending}"
-    assert (cli("explain", "a b", "-o", str(path)).code, path.stat().st_size > 50) == (0, True)
+    assert (cli("explain", "a b", "-m", "scratch", "-o", str(path)).code, path.stat().st_size > 50) == (
+        0,
+        True,
+    )
 
 
 @pytest.mark.parametrize(
@@ -101,7 +105,7 @@ def test_a_file_is_written_by_its_ending(cli: Cli, tmp_path, ending: str) -> Non
     ],
 )  # fmt: skip
 def test_a_mistake_is_one_clear_line(cli: Cli, arguments: tuple[str, ...], code: int, message: str) -> None:
-    result = cli("explain", "a b", *arguments)
+    result = cli("explain", "a b", "-m", "scratch", *arguments)
     assert (result.code, result.out) == (code, "") and result.err.splitlines()[0].startswith("error: ")
     assert message in result.err and len(result.err.splitlines()) <= 3
 
