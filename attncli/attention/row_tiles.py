@@ -23,8 +23,8 @@ from attncli.attention.operation import AttentionOperation, heads_of, part_of, p
 MOST_ROWS = 128
 """Query rows of a tile: fewer make the product slow, more compute more of a causal mask's forbidden half."""
 
-TILE_ELEMENTS = 2**21
-"""Weights in a tile, as far as a single head's rows allow: 8 MiB each for scores and weights."""
+TILE_ELEMENTS = 2**20
+"""Weights in a tile, as far as a single head's rows allow: 4 MiB each for scores and weights, to stay in the cache."""
 
 _KEYS_AT_A_TIME = 2048
 
@@ -203,7 +203,7 @@ class RowTiles:
     def _multiply(self, band: _Band, heads: tuple[int, ...], keys: Tensor, scores: Tensor) -> None:
         """Write scale · QKᵀ, one product for all heads that read one kv head."""
         used = self.operation
-        query = precise(heads_of(used.query, heads)[:, :, band.rows]) * used.scale
+        query = precise(heads_of(used.query, heads)[:, :, band.rows])
         width, done = _size(band.keys), 0
         for group in _by_kv_head(heads, used):
             kv_head, part = group[0] // (used.heads // used.kv_heads), slice(done, done + len(group))
@@ -214,7 +214,7 @@ class RowTiles:
                 key = keys[sequence, kv_head, band.keys]
                 for first in range(0, width, _KEYS_AT_A_TIME):
                     piece = slice(first, min(first + _KEYS_AT_A_TIME, width))
-                    torch.mm(rows, key[piece].T, out=target[:, piece])
+                    target[:, piece].addmm_(rows, key[piece].T, beta=0, alpha=used.scale)
 
     def _modify(self, band: _Band, heads: tuple[int, ...], scores: Tensor) -> None:
         used = self.operation

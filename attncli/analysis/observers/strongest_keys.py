@@ -147,22 +147,23 @@ def _by_combs(weights: Tensor, count: int, comb: int) -> tuple[Tensor, Tensor, T
         Places, values, and for which rows they are sure: not where two that compete are the same, nor where one is 0,
         as that may be forbidden.
     """
-    rows, width = weights.shape
-    step = width // comb
-    maxima = _combed(weights[:, : step * comb], comb).amax(dim=1)
-    best, one_each = _above_rank(maxima.numpy(), count)
-    candidates = torch.from_numpy(best)[:, None, :] + step * torch.arange(comb)[:, None]
-    rest = torch.arange(step * comb, width).expand(rows, -1)
-    places = torch.cat([candidates.flatten(1), rest], dim=-1)
-    found, one_here = _above_rank(weights.gather(-1, places).numpy(), count)
-    places = places.gather(-1, torch.from_numpy(found))
-    values, order = weights.gather(-1, places).sort(dim=-1, descending=True)
+    step = weights.shape[1] // comb
+    combed = _combed(weights, comb)
+    best, one_each = _above_rank(combed.amax(dim=1).numpy(), count)
+    teeth = torch.from_numpy(best)[:, None, :].expand(-1, comb, -1)
+    values = torch.cat([combed.gather(2, teeth).flatten(1), weights[:, step * comb :]], dim=-1)
+    found, one_here = _above_rank(values.numpy(), count)
+    which = torch.from_numpy(found)
+    values, order = values.gather(-1, which).sort(dim=-1, descending=True)
+    which = which.gather(-1, order)
+    tooth = torch.from_numpy(best).gather(-1, which % count) + step * (which // count)
+    places = torch.where(which < comb * count, tooth, which + (step - count) * comb)
     sure = (
         torch.from_numpy(one_each & one_here)
         & (values[:, -1] > 0)
         & (values[:, :-1] > values[:, 1:]).all(dim=-1)
     )
-    return places.gather(-1, order), values, sure
+    return places, values, sure
 
 
 def _above_rank(values: NDArray[np.float32], count: int) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
