@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from jaxtyping import Float
 from torch import Tensor
@@ -25,8 +25,9 @@ OWN_FORWARD = "own forward"
 """How a report calls an operation whose output was made here, in place of the model's kernel."""
 
 
+@runtime_checkable
 class Inspector(Protocol):
-    """Who wants the operations themselves that observers ask weights of, to take them apart."""
+    """An observer that wants the operations themselves too, to take them apart."""
 
     def inspect(self, site: Site, operation: AttentionOperation, output: Float[Tensor, "..."] | None) -> None:
         """Look at an operation whose blocks have been shown.
@@ -46,7 +47,6 @@ class Emitter:
         axes: Number of query and key tokens by kind: the operations' axes must be these. 0 where it is not known.
         stack: Only operations of this stack are shown; the others are noted.
         dense_keys: Up to so many keys the plain form is the fastest; above, weights are made in tiles.
-        inspector: Who wants to look at the operations that are shown.
     """
 
     observers: Sequence[Observer]
@@ -55,7 +55,6 @@ class Emitter:
     axes: Mapping[Kind, tuple[int, int]] | None = None
     stack: str = ""
     dense_keys: int = DENSE_KEYS
-    inspector: Inspector | None = None
     sites: list[Site] = field(default_factory=list)
     reports: list[SiteReport] = field(default_factory=list)
     _shown: set[tuple[str, Kind, int, int]] = field(default_factory=set)
@@ -95,8 +94,8 @@ class Emitter:
                 observer.update(block)
         check.expect(rows_wanted, len(heads))
         self._close(check)
-        if self.inspector is not None:
-            self.inspector.inspect(site, operation, output)
+        for inspector in _inspectors(wanted):
+            inspector.inspect(site, operation, output)
 
     def compute(
         self, site: Site, operation: AttentionOperation, own: Callable[[slice], Tensor]
@@ -135,8 +134,8 @@ class Emitter:
         check.expect(every_row, operation.heads)
         check.compare(made, own)
         self._close(check)
-        if wanted and self.inspector is not None:
-            self.inspector.inspect(site, operation, made)
+        for inspector in _inspectors(wanted):
+            inspector.inspect(site, operation, made)
         return made
 
     def emit_weights(
@@ -160,7 +159,7 @@ class Emitter:
         wanted = self._wanted(site)
         if not wanted:
             return
-        if self.inspector is not None:
+        if _inspectors(wanted):
             raise CaptureError(
                 f"{where(site)} computes its weights in a way of its own: its queries and keys are not to be seen",
                 "attncli show shows the weights",
@@ -243,6 +242,10 @@ def _block_of_tile(site: Site, operation: AttentionOperation, tile: Tile) -> Wei
         scores=tile.scores,
         sums=tile.sums,
     )
+
+
+def _inspectors(wanted: Sequence[tuple[Observer, Request]]) -> list[Inspector]:
+    return [observer for observer, _ in wanted if isinstance(observer, Inspector)]
 
 
 def _union_of_heads(requests: Sequence[Request], heads: int) -> tuple[int, ...]:

@@ -19,7 +19,6 @@ from attncli.attention.steps import RowSteps, of_head, row_steps, row_weights
 from attncli.errors import UsageError
 from attncli.explained import Added, Explained, Softened
 from attncli.record import Kind, Observer, Request, Run, Site, Tokens, WeightBlock
-from attncli.sources.emission import Inspector
 from attncli.sources.leaves import (
     Leaf,
     Leaves,
@@ -45,7 +44,7 @@ class Explainable(Protocol):
     def axes(self, kind: Kind) -> tuple[Tokens, Tokens]:
         """Give query and key tokens."""
 
-    def run(self, observers: Sequence[Observer], inspector: Inspector | None = None) -> Run:
+    def run(self, observers: Sequence[Observer]) -> Run:
         """Run forward once."""
 
 
@@ -63,7 +62,7 @@ def explain(source: Explainable, kind: Kind, layer: int, head: int, position: in
     leaves = Leaves(source.network)
     witness = _Witness(kind, layer, head, position, leaves)
     with leaves.watching(), torch.inference_mode():
-        run = source.run([witness], witness)
+        run = source.run([witness])
         witness.after = witness.after or leaves.take()
         queries, keys = source.axes(kind)
         return witness.explained(queries, keys), run

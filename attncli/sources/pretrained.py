@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from attncli.errors import CaptureError, UsageError
 from attncli.record import KINDS, Kind, Observer, Run, SourceInfo, Token, Tokens
 from attncli.registry import Entry
-from attncli.sources.emission import OWN_FORWARD, Emitter, Inspector
+from attncli.sources.emission import OWN_FORWARD, Emitter
 from attncli.sources.loading import Loaded, LoadOptions, load
 from attncli.sources.sites import Stacks, layer_classes, without_softmax
 from attncli.sources.tokens import positions, tokens_from_encoding
@@ -89,11 +89,8 @@ class PretrainedSource:
         return self.prepared.queries[kind], self.prepared.keys[kind]
 
     @torch.inference_mode()
-    def run(self, observers: Sequence[Observer], inspector: Inspector | None = None) -> Run:
+    def run(self, observers: Sequence[Observer]) -> Run:
         """Run forward once and show the observers what they asked for.
-
-        Args:
-            inspector: Who wants to look at the operations that the observers ask weights of.
 
         Raises:
             CaptureError: The model's attention cannot be seen, or a self-check failed.
@@ -102,11 +99,7 @@ class PretrainedSource:
         axes = {kind: self.axes(kind) for kind in self.kinds}
         lengths = {kind: (len(queries), len(keys)) for kind, (queries, keys) in axes.items()}
         emitter = Emitter(
-            observers,
-            verify=self.verify,
-            axes=None if self.stack else lengths,
-            stack=self.stack,
-            inspector=inspector,
+            observers, verify=self.verify, axes=None if self.stack else lengths, stack=self.stack
         )
         model = self.loaded.model
         watch = Watch(

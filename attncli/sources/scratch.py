@@ -24,7 +24,7 @@ from attncli.attention.variants import Variant
 from attncli.errors import CaptureError, UsageError
 from attncli.record import KINDS, Kind, Observer, Run, Site, SourceInfo, Tokens
 from attncli.registry import Entry, Parameter
-from attncli.sources.emission import Emitter, Inspector
+from attncli.sources.emission import Emitter
 from attncli.sources.tokens import words_of_text
 
 ENTRY = Entry(
@@ -232,13 +232,9 @@ class ScratchSource:
         return target, self.source_tokens if kind == "cross" else target
 
     @torch.inference_mode()
-    def run(self, observers: Sequence[Observer], inspector: Inspector | None = None) -> Run:
-        """Run forward once and show the observers what they asked for.
-
-        Args:
-            inspector: Who wants to look at the operations that the observers ask weights of.
-        """
-        emitter = Emitter(observers, verify=self.verify, inspector=inspector)
+    def run(self, observers: Sequence[Observer]) -> Run:
+        """Run forward once and show the observers what they asked for."""
+        emitter = Emitter(observers, verify=self.verify)
         memory: Tensor | None = None
         for (kind, stack), tokens in zip(
             self._stacks, (self.source_tokens, self.target_tokens), strict=False
