@@ -81,6 +81,7 @@ class Stacks:
 
     Attributes:
         names: The paths of every module by its id; those that are shared have several.
+        watched: The modules whose executions matter: those that contain others, and attention modules.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -95,6 +96,13 @@ class Stacks:
             self._siblings[place.template].add(place.numbers)
             if ATTENTION_CLASS.search(type(module).__name__):
                 self._attention[name] = place
+        self.watched = [
+            module
+            for module in model.modules()
+            if ATTENTION_CLASS.search(type(module).__name__) or next(module.children(), None) is not None
+        ]
+        self._layers: dict[_Place, int] = {}
+        self._main: dict[Kind, frozenset[str]] = {}
         self.root = self._main_root(model)
 
     def _main_root(self, model: nn.Module) -> str:
@@ -122,6 +130,11 @@ class Stacks:
 
         There are several where two rows of layers run in turns, more often than there are layers (HRM).
         """
+        if kind not in self._main:
+            self._main[kind] = self._find_main_prefixes(kind)
+        return self._main[kind]
+
+    def _find_main_prefixes(self, kind: Kind) -> frozenset[str]:
         counts: dict[str, set[int]] = {}
         for name, place in self._attention.items():
             by_name = self.kind_by_name(name)
@@ -139,6 +152,11 @@ class Stacks:
 
     def layer(self, place: _Place) -> int:
         """Give a layer's index: its first number, or its rank where layers are numbered by stage and block."""
+        if place not in self._layers:
+            self._layers[place] = self._find_layer(place)
+        return self._layers[place]
+
+    def _find_layer(self, place: _Place) -> int:
         siblings = self._siblings[place.template] | {place.numbers}
         if len({numbers[0] for numbers in siblings}) == len(siblings):
             return place.numbers[0]

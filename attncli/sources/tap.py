@@ -9,14 +9,14 @@ What is called from inside an attention function of the interface has been seen 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from attncli.sources.trace import ATTENTION_CLASS, Frame, SdpaCall, Softmax, Trace
+from attncli.sources.trace import Frame, SdpaCall, Softmax, Trace
 
 _FUSED_ARGUMENTS = (
     "query key value embed_dim num_head qkv_weight qkv_bias proj_weight proj_bias mask need_weights "
@@ -27,18 +27,19 @@ _FUSED_ARGUMENTS = (
 @contextmanager
 def tapped(
     trace: Trace,
-    model: nn.Module,
+    modules: Sequence[nn.Module],
     on_sdpa: Callable[[Frame, SdpaCall], None],
     on_softmax: Callable[[Frame, Softmax], None],
     on_leave: Callable[[Frame], None],
 ) -> Iterator[None]:
-    """Watch the model's modules, ``scaled_dot_product_attention`` and softmax. Process-wide, so not for threads.
+    """Watch a model's modules, ``scaled_dot_product_attention`` and softmax. Process-wide, so not for threads.
 
     Args:
+        modules: Those that `worth_watching` gives.
         on_softmax: Called for softmaxes over the last axis of at least three, made directly by an attention module.
         on_leave: Called when a module that made softmaxes has ended.
     """
-    handles = [handle for module in model.modules() for handle in _hooks(trace, module, on_leave)]
+    handles = [handle for module in modules for handle in _hooks(trace, module, on_leave)]
     try:
         with (
             _sdpa_patched(trace, on_sdpa),
@@ -53,10 +54,6 @@ def tapped(
 
 
 def _hooks(trace: Trace, module: nn.Module, on_leave: Callable[[Frame], None]) -> Iterator[Any]:
-    """Hook modules that contain others, and attention modules; leaves would only cost time."""
-    if not ATTENTION_CLASS.search(type(module).__name__) and next(module.children(), None) is None:
-        return
-
     def before(module: nn.Module, args: tuple[Any, ...], inputs: dict[str, Any]) -> None:
         trace.enter(module, args, inputs)
 

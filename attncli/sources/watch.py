@@ -49,7 +49,8 @@ class Watch:
         fast: bool = False,
     ) -> None:
         stacks = stacks or Stacks(model)
-        self._model, self._emitter, self._batch, self._place = model, emitter, batch, place
+        self._emitter, self._batch, self._place = emitter, batch, place
+        self._modules = stacks.watched
         self._fast = fast
         self._namer = SiteNamer(stacks, kinds)
         self._trace = Trace(stacks.names)
@@ -62,7 +63,7 @@ class Watch:
             with watched(self._on_call):
                 yield
             return
-        taps = tapped(self._trace, self._model, self._on_sdpa, self._on_softmax, self._on_leave)
+        taps = tapped(self._trace, self._modules, self._on_sdpa, self._on_softmax, self._on_leave)
         with taps, watched(self._on_call, self._trace.suppressed, self._instead if self._fast else None):
             yield
 
