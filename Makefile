@@ -26,6 +26,7 @@ test:
 bench:
 	$(PYTHON) benchmarks/startup.py
 	$(PYTHON) benchmarks/variants.py
+	$(PYTHON) benchmarks/observing.py
 
 # Runs the commands of the README's tour and writes down what they print, and draw, under docs/tour/.
 docs:

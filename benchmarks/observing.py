@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -223,6 +224,13 @@ def table(lengths: Sequence[int], rounds: int, folder: Path | None) -> Iterator[
     yield Measured("output differs from the unobserved (torch.equal)", differs, 0)
 
 
+def _fetched() -> Path | None:
+    """Give the folder where the tests' models are fetched to, if MiniLM is there."""
+    cache = os.environ.get("ATTNCLI_TEST_MODELS", Path.home() / ".cache" / "attncli-test-models")
+    folder = Path(cache) / "all-minilm-l6-v2"
+    return folder if folder.is_dir() else None
+
+
 def _minilm(folder: Path, rounds: int) -> Measured:
     loaded = load(str(folder))
     text = "The animal did not cross the street because it was too tired"
@@ -239,7 +247,12 @@ def main() -> None:
     )
     parser.add_argument("--lengths", default="2048,4096,8192")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--folder", type=Path, help="a MiniLM model's folder, for the line about short texts")
+    parser.add_argument(
+        "--folder",
+        type=Path,
+        default=_fetched(),
+        help="a MiniLM model's folder, for the line about short texts",
+    )
     parser.add_argument("--peak", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--watched", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()

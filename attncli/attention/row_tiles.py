@@ -5,13 +5,15 @@
 - A tile holds some rows of some heads. The query heads that read one kv head are stacked, so that a key is never
   repeated and one matrix product serves the group; the product goes over the keys in pieces that stay in the cache.
 - Keys that the mask rules out for all of a tile's rows (the future, or what a window has left) are not computed.
-- Scores and weights live in two buffers that every tile uses again. A tile is good until the next one is made.
+- Scores and weights live in buffers that are used again. A tile is good until the next one is made, or, with two
+  `lanes`, the next but one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from typing import NamedTuple
 
 import torch
@@ -88,6 +90,7 @@ class RowTiles:
         start: First query row wanted, counted from the operation's first.
         stop: Behind the last one.
         elements: How many weights a tile may hold, unless one row of one head has more.
+        lanes: How many tiles are good at a time.
     """
 
     operation: AttentionOperation
@@ -95,16 +98,17 @@ class RowTiles:
     start: int
     stop: int
     elements: int = TILE_ELEMENTS
+    lanes: int = 1
 
     def __iter__(self) -> Iterator[Tile]:
         """Make the tiles, all heads of some rows one after another."""
-        buffers = self._buffers()
+        buffers = cycle([self._buffers() for _ in range(self.lanes)])
         keys = precise(self.operation.key)
         stairs = self._stairs()
         for rows in self._row_slices():
             band = self._band(rows) if stairs is None else self._step(rows, stairs)
             for heads in self._groups(_size(rows), _size(band.keys)):
-                yield self._tile(band, heads, keys, buffers)
+                yield self._tile(band, heads, keys, next(buffers))
 
     def _row_slices(self) -> list[slice]:
         row_elements = max(1, self.operation.query.shape[0] * self.operation.keys)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -13,6 +14,7 @@ from attncli.attention.operation import AttentionOperation, heads_of
 from attncli.attention.row_tiles import TILE_ELEMENTS, RowTiles, Tile
 from attncli.errors import CaptureError
 from attncli.record import Kind, Observer, Request, Site, SiteReport, WeightBlock
+from attncli.sources.ahead import one_ahead
 from attncli.sources.checks import Check, failed, where
 
 BLOCK_BYTES = 32 * 2**20
@@ -202,7 +204,7 @@ class Emitter:
         start, stop = wanted
         if operation.keys > self.dense_keys and (operation.sink is None or operation.sink.dim() == 1):
             elements = min(TILE_ELEMENTS, self.block_bytes // 4)
-            for tile in RowTiles(operation, heads, start, stop, elements):
+            for tile in _tiles(operation, heads, start, stop, elements):
                 yield _block_of_tile(site, operation, tile), tile.rows
             return
         row_bytes = operation.query.shape[0] * len(heads) * operation.keys * 4
@@ -216,6 +218,15 @@ class Emitter:
         self.reports.append(report)
         if self.verify:
             check.raise_if_wrong(report)
+
+
+def _tiles(
+    operation: AttentionOperation, heads: tuple[int, ...], start: int, stop: int, elements: int
+) -> Iterator[Tile]:
+    """Give the tiles; where a CPU has threads to spare, each is made while observers look at the one before."""
+    if operation.query.device.type != "cpu" or torch.get_num_threads() == 1:
+        return iter(RowTiles(operation, heads, start, stop, elements))
+    return one_ahead(iter(RowTiles(operation, heads, start, stop, elements, lanes=2)))
 
 
 def _block(site: Site, operation: AttentionOperation, heads: tuple[int, ...], rows: slice) -> WeightBlock:
