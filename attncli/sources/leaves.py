@@ -202,20 +202,30 @@ def weight_of(module: nn.Module) -> Tensor | None:
 def find_stream(before: Sequence[Leaf], after: Sequence[Leaf], projection: OutputProjection) -> Tensor | None:
     """Find what the layer's output is added to: something seen before whose sum with it is seen afterwards.
 
+    Where attention and feed-forward network run side by side, the sum that is seen has the network's output in it too.
+
     Returns:
         ``(positions, model_dim)``, or None where no such sum was seen: it is then not known.
     """
-    added = projection.output
-    known = [leaf.input for leaf in before if leaf.input.numel() == added.numel()]
+    shape = projection.output.shape
+    known = [_shaped(leaf.input, shape) for leaf in before]
+    beside = [_shaped(leaf.output, shape) for leaf in (*before, *after) if weight_of(leaf.module) is not None]
     for leaf in after[projection.place + 1 :]:
-        if leaf.input.numel() != added.numel() or not leaf.input.is_floating_point():
+        total = _shaped(leaf.input, shape)
+        if total is None:
             continue
-        rest = leaf.input.reshape(added.shape).float() - added
-        for stream in known:
-            candidate = stream.reshape(added.shape).float()
-            if bool(candidate.any()) and _same(rest, candidate, _tolerance(leaf.input)):
-                return candidate
+        for other in (None, *(output for output in beside if output is not None)):
+            rest = total - projection.output - (0.0 if other is None else other)
+            for stream in known:
+                if stream is not None and bool(stream.any()) and _same(rest, stream, _tolerance(leaf.input)):
+                    return stream
     return None
+
+
+def _shaped(tensor: Tensor, shape: torch.Size) -> Tensor | None:
+    """Give a tensor in a shape; None where it has another number of elements, or none that can be added."""
+    fits = tensor.numel() == shape.numel() and tensor.is_floating_point()
+    return tensor.reshape(shape).float() if fits else None
 
 
 def _same(one: Tensor, other: Tensor, tolerance: float = _SAME) -> bool:

@@ -88,16 +88,24 @@ def test_a_linear_map_that_does_something_else_besides_is_not_taken_for_one() ->
     assert find_output_projection([leaf("out", Doubling(D, D), heads[None])], heads) is None
 
 
-@pytest.mark.parametrize("parallel", [False, True])
-def test_the_stream_is_found_where_its_sum_with_the_output_is_seen(parallel: bool) -> None:
+@pytest.mark.parametrize("how", ["in turn", "side by side", "normed first"])
+def test_the_stream_is_found_where_its_sum_with_the_output_is_seen(how: str) -> None:
     x, heads = numbers(1, N, D), numbers(1, N, D, seed=3)
     before = [leaf("norm", nn.LayerNorm(D), x)]
-    out = leaf("out", nn.Linear(D, D), heads)
-    after = [out, leaf("next", nn.LayerNorm(D), x if parallel else x + out.output)]
+    out, network = leaf("out", nn.Linear(D, D), heads), leaf("mlp", nn.Linear(D, D), before[0].output)
+    total = (
+        x
+        + {
+            "in turn": out.output,
+            "side by side": out.output + network.output,
+            "normed first": nn.functional.layer_norm(out.output, (D,)),
+        }[how]
+    )
+    after = [out, network, leaf("next", nn.LayerNorm(D), total)]
     projection = find_output_projection(after, heads[0])
     assert projection is not None
     stream = find_stream(before, after, projection)
-    assert stream is None if parallel else torch.allclose(stream, x[0], atol=1e-5)
+    assert stream is None if how == "normed first" else torch.allclose(stream, x[0], atol=1e-5)
 
 
 def test_only_what_runs_inside_the_block_is_remembered_once() -> None:
