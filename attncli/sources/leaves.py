@@ -137,7 +137,7 @@ def _parts(output: Tensor, count: int, width: int) -> Tensor | None:
 
 
 def _of_first_text(tensor: Tensor) -> Tensor:
-    return tensor[0] if tensor.dim() > 2 else tensor
+    return tensor[0] if tensor.dim() > 2 and len(tensor) else tensor
 
 
 def _source(ran: Sequence[Leaf], place: int, inside: str) -> Tensor | None:
@@ -176,13 +176,12 @@ def find_output_projection(ran: Sequence[Leaf], heads_side_by_side: Tensor) -> O
     """
     for place, leaf in enumerate(ran):
         weight = weight_of(leaf.module)
-        if weight is None or leaf.input.numel() != heads_side_by_side.numel():
-            continue
-        if not _same(leaf.input.reshape(heads_side_by_side.shape), heads_side_by_side):
+        given = _shaped(leaf.input, heads_side_by_side.shape)
+        if weight is None or given is None or not _same(given, heads_side_by_side):
             continue
         bias = getattr(leaf.module, "bias", None)
         bias = bias.float() if isinstance(bias, Tensor) else None
-        output = leaf.output.reshape(heads_side_by_side.shape[0], -1).float()
+        output = _of_first_text(leaf.output).reshape(heads_side_by_side.shape[0], -1).float()
         made = heads_side_by_side.float() @ weight + (0.0 if bias is None else bias)
         if _same(made, output, _tolerance(leaf.output)):
             return OutputProjection(weight, bias, output, place)
@@ -223,7 +222,8 @@ def find_stream(before: Sequence[Leaf], after: Sequence[Leaf], projection: Outpu
 
 
 def _shaped(tensor: Tensor, shape: torch.Size) -> Tensor | None:
-    """Give a tensor in a shape; None where it has another number of elements, or none that can be added."""
+    """Give the first text's part of a tensor in a shape; None where it has another number of elements, or no floats."""
+    tensor = _of_first_text(tensor)
     fits = tensor.numel() == shape.numel() and tensor.is_floating_point()
     return tensor.reshape(shape).float() if fits else None
 
