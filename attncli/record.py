@@ -87,6 +87,21 @@ Tokens = tuple[Token, ...]
 
 
 @dataclass(frozen=True, slots=True)
+class Span:
+    """Some characters of a text.
+
+    Args:
+        start: Offset of the first of them.
+        end: Offset behind the last.
+        sequence: 0 for the first text of a pair, 1 for the second.
+    """
+
+    start: int
+    end: int
+    sequence: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class SourceInfo:
     """Where attention came from; the ``source`` of every data format.
 

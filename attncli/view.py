@@ -1,7 +1,7 @@
 """What is shown, without saying how: labels, numbers, title, provenance, no colours.
 
 A renderer turns one of these into bytes. The set is small and closed: `MatrixGrid` (one matrix is a grid of
-one), `Table`, `Curves`, and `Steps`.
+one), `Table`, `Curves`, `HeadRanking`, and `Steps`.
 """
 
 from __future__ import annotations
@@ -221,6 +221,42 @@ class Curves:
 
 
 @dataclass(frozen=True, slots=True)
+class HeadMap:
+    """A number for each head of the layers of one kind of attention.
+
+    Args:
+        layers: True layer index of each row.
+        heads: Head of each column.
+        values: ``(layers, heads)`` float32; NaN where a layer has no such head, or nothing was measured there.
+    """
+
+    kind: str
+    layers: tuple[int, ...]
+    heads: tuple[int, ...]
+    values: NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class HeadRanking:
+    """Heads in the order of a number: the answer of ``heads`` and ``find``.
+
+    Args:
+        metric: The number that heads are ranked by: its name, title and unit.
+        maps: For pictures: one for each kind of attention, all on one scale.
+        tables: For people: the heads in ranked order, and what else follows.
+        data: For programs: one row for each head, or each head and metric.
+        document: The JSON document's keys, besides those that all documents have.
+    """
+
+    header: Header
+    metric: Column
+    maps: tuple[HeadMap, ...]
+    tables: tuple[Table, ...]
+    data: Table
+    document: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
 class Step:
     """One step of a computation, with its numbers.
 
@@ -272,4 +308,4 @@ class Steps:
     document: Mapping[str, object]
 
 
-View = MatrixGrid | Table | Curves | Steps
+View = MatrixGrid | Table | Curves | HeadRanking | Steps

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 
 from attncli.labels import safe_label
-from attncli.record import Token, Tokens
+from attncli.record import Span, Token, Tokens
 from attncli.view import Matrix
 
 RULE = "word pieces merged: weights on a word's pieces are summed, those of its rows averaged (Clark et al. 2019, §5)"
@@ -28,6 +29,39 @@ def word_tokens(tokens: Tokens, starts: Sequence[int]) -> Tokens:
     """Give a token for each word, at the position of its first piece."""
     stops = [*starts[1:], len(tokens)]
     return tuple(_joined(tokens[start:stop]) for start, stop in zip(starts, stops, strict=True))
+
+
+def units(tokens: Tokens, whole: Sequence[range] = ()) -> list[range]:
+    """Cut tokens into words, each as the range of its places; none of the special tokens is one.
+
+    Args:
+        whole: Places that are to be one word each, wherever the words around them begin: a phrase, a part of a word.
+    """
+    starts = set(word_starts(tokens))
+    for places in whole:
+        starts -= set(places[1:])
+        starts |= {places.start, places.stop}
+    edges = sorted(start for start in starts if start < len(tokens))
+    cut = (range(start, stop) for start, stop in pairwise([*edges, len(tokens)]))
+    return [places for places in cut if not tokens[places.start].special]
+
+
+def places_of(tokens: Tokens, span: Span, texts: Sequence[str]) -> range | None:
+    """Find the tokens that stand for some characters of a text, blanks aside; None where there are none.
+
+    Args:
+        texts: The text, and the second one of a pair.
+    """
+    text = texts[span.sequence]
+    found = [
+        place
+        for place, token in enumerate(tokens)
+        if token.sequence == span.sequence
+        and token.start is not None
+        and token.end is not None
+        and text[max(token.start, span.start) : min(token.end, span.end)].strip()
+    ]
+    return range(found[0], found[-1] + 1) if found else None
 
 
 def merge(matrix: Matrix, query_starts: Sequence[int], key_starts: Sequence[int]) -> Matrix:

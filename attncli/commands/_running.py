@@ -127,7 +127,7 @@ def open_source(
             model.model,
             text,
             pair,
-            options=_load_options(model),
+            options=load_options(model),
             truncate=model.truncate,
             verify=not model.no_verify,
             fast=model.fast,
@@ -144,7 +144,7 @@ def _open_writer(
         from attncli.sources.loading import load
         from attncli.sources.pretrained import PretrainedSource, prepare
 
-        loaded = load(model.model, replace(_load_options(model), head=bool(writing.generate)))
+        loaded = load(model.model, replace(load_options(model), head=bool(writing.generate)))
         prepared = (
             prepare_chat(loaded, text, writing.system, truncate=model.truncate)
             if writing.chat
@@ -159,7 +159,8 @@ def _open_writer(
         return write(loaded, prepared, sampling, verify=not model.no_verify)
 
 
-def _load_options(model: ModelOptions) -> LoadOptions:
+def load_options(model: ModelOptions) -> LoadOptions:
+    """Give the options of loading among those of a model."""
     from attncli.sources.loading import LoadOptions
 
     return LoadOptions(

@@ -11,7 +11,11 @@ ENTRY = Entry(
     name="csv",
     summary="Comma-separated values, one line for each weight",
     reference="RFC 4180",
-    attributes={"suffixes": (".csv",), "views": ("MatrixGrid", "Table", "Curves", "Steps"), "binary": False},
+    attributes={
+        "suffixes": (".csv",),
+        "views": ("MatrixGrid", "Table", "Curves", "HeadRanking", "Steps"),
+        "binary": False,
+    },
 )
 
 _SPECIAL = frozenset(',"\r\n')

@@ -16,7 +16,7 @@ from attncli.labels import safe_label
 from attncli.render import Options
 from attncli.render.fonts import families, has_replaced
 from attncli.render.grids import require_grid
-from attncli.view import Curves, Header, Matrix, MatrixGrid, View
+from attncli.view import Curves, Header, HeadRanking, Matrix, MatrixGrid, View
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -79,15 +79,18 @@ def visualize_attention(
     return build(MatrixGrid(header, (matrix,), query_tokens, labels), Options())
 
 
-def build(view: MatrixGrid | Curves, options: Options) -> Figure:
-    """Draw a grid as a figure, one matrix large or several as small panels; or curves."""
+def build(view: MatrixGrid | Curves | HeadRanking, options: Options) -> Figure:
+    """Draw a grid as a figure, one matrix large or several as small panels; or curves, or maps of heads."""
     from attncli.render.curves import draw_curves
+    from attncli.render.head_panels import draw_head_panels
     from attncli.render.panels import draw_panels
     from attncli.render.plot import draw_one
 
     with settings():
         if isinstance(view, Curves):
             return draw_curves(view)
+        if isinstance(view, HeadRanking):
+            return draw_head_panels(view, options)
         return draw_one(view, options) if len(view.matrices) == 1 else draw_panels(view, options)
 
 
@@ -97,7 +100,7 @@ def save(view: View, options: Options, form: str) -> bytes:
     Args:
         form: ``png``, ``svg`` or ``pdf``.
     """
-    drawn = view if isinstance(view, Curves) else require_grid(view, form)
+    drawn = view if isinstance(view, Curves | HeadRanking) else require_grid(view, form)
     buffer = io.BytesIO()
     with settings():
         title = drawn.header.title

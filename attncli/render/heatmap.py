@@ -13,17 +13,18 @@ from attncli.render import Options
 from attncli.render.canvas import Line, paint, wrap
 from attncli.render.cells import Pen
 from attncli.render.grids import fact_texts, require_grid, site_names, words
+from attncli.render.head_maps import draw_head_maps
 from attncli.render.layout import labelled
 from attncli.render.legend import legend
 from attncli.render.scales import scale_of
 from attncli.render.single import draw_single
 from attncli.render.tiles import draw_tiles
-from attncli.view import MatrixGrid, View
+from attncli.view import HeadRanking, MatrixGrid, View
 
 ENTRY = Entry(
     name="heatmap",
     summary="Colours in a terminal: one matrix large, many as tiles by layer and head",
-    attributes={"suffixes": (), "views": ("MatrixGrid",), "binary": False},
+    attributes={"suffixes": (), "views": ("MatrixGrid", "HeadRanking"), "binary": False},
 )
 
 _PIPED_WIDTH = 80
@@ -33,8 +34,11 @@ _MOST_FACTS = 12
 
 def render(view: View, options: Options) -> bytes:
     """Draw a grid as lines that are nowhere wider than the terminal; 80 cells in a pipe."""
-    grid = require_grid(view, "heatmap")
     options = replace(options, width=max(_NARROWEST, options.width or _PIPED_WIDTH))
+    if isinstance(view, HeadRanking):
+        text = paint([*_head(view, options), *draw_head_maps(view, options), *_notes(view, options)])
+        return text.encode("utf-8" if options.unicode else "ascii", "backslashreplace")
+    grid = require_grid(view, "heatmap")
     pen = Pen(options, grid.unit, scale_of(grid))
     text = paint([*_head(grid, options), *_body(grid, pen), *_foot(grid, options)])
     return text.encode("utf-8" if options.unicode else "ascii", "backslashreplace")
@@ -47,7 +51,7 @@ def _body(grid: MatrixGrid, pen: Pen) -> list[Line]:
     return [*drawn, [], *legend(pen, marks)]
 
 
-def _head(grid: MatrixGrid, options: Options) -> list[Line]:
+def _head(grid: MatrixGrid | HeadRanking, options: Options) -> list[Line]:
     assert options.width is not None
     bold = "1" if options.color != "none" else ""
     title = (
@@ -57,8 +61,15 @@ def _head(grid: MatrixGrid, options: Options) -> list[Line]:
 
 
 def _foot(grid: MatrixGrid, options: Options) -> list[Line]:
+    return [*_wrapped(_fact_lines(grid), options), *_notes(grid, options)]
+
+
+def _notes(view: MatrixGrid | HeadRanking, options: Options) -> list[Line]:
+    return _wrapped([f"note: {note}" for note in view.header.notes], options)
+
+
+def _wrapped(lines: list[str], options: Options) -> list[Line]:
     assert options.width is not None
-    lines = [*_fact_lines(grid), *(f"note: {note}" for note in grid.header.notes)]
     return [
         [(part, "")] for line in lines for part in wrap(words(line, options), options.width, options.cut_mark)
     ]

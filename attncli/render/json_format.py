@@ -13,7 +13,7 @@ from attncli.registry import Entry
 from attncli.render import Options
 from attncli.render.decimals import row_texts
 from attncli.render.grids import strongest_keys
-from attncli.view import SCHEMA, Curves, Header, Matrix, MatrixGrid, Steps, Table, View
+from attncli.view import SCHEMA, Curves, Header, HeadRanking, Matrix, MatrixGrid, Steps, Table, View
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,7 +21,11 @@ if TYPE_CHECKING:
 ENTRY = Entry(
     name="json",
     summary="One JSON document with everything: tokens, weights, source, provenance",
-    attributes={"suffixes": (".json",), "views": ("MatrixGrid", "Table", "Curves", "Steps"), "binary": False},
+    attributes={
+        "suffixes": (".json",),
+        "views": ("MatrixGrid", "Table", "Curves", "HeadRanking", "Steps"),
+        "binary": False,
+    },
 )
 
 
@@ -39,7 +43,7 @@ def document(view: View, *, weights: bool = True) -> dict[str, Any]:
     """
     if isinstance(view, Table):
         return _table_document(view)
-    if isinstance(view, Curves | Steps):
+    if isinstance(view, Curves | HeadRanking | Steps):
         body = {key: plain(value) for key, value in view.document.items()}
         source = {"source": asdict(view.header.source)} if view.header.source else {}
         return {**_head(view.header), "title": view.header.title, **source, **body, **_tail(view.header)}

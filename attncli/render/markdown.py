@@ -13,13 +13,17 @@ from attncli.render.grids import fact_texts, site_names, strongest_keys, token_l
 from attncli.render.mermaid import mermaid
 from attncli.render.scales import Scale, scale_of
 from attncli.render.table import people_text
-from attncli.view import Column, Curves, Header, Matrix, MatrixGrid, Step, Steps, Table, View
+from attncli.view import Column, Curves, Header, HeadRanking, Matrix, MatrixGrid, Step, Steps, Table, View
 
 ENTRY = Entry(
     name="md",
     summary="Markdown tables as GitHub shows them",
     reference="GitHub Flavored Markdown, section 4.10",
-    attributes={"suffixes": (".md",), "views": ("MatrixGrid", "Table", "Curves", "Steps"), "binary": False},
+    attributes={
+        "suffixes": (".md",),
+        "views": ("MatrixGrid", "Table", "Curves", "HeadRanking", "Steps"),
+        "binary": False,
+    },
 )
 
 _MARKUP = re.compile(r"[\\`*_{}\[\]()#+!|~$^:@]")
@@ -38,7 +42,7 @@ def _blocks(view: View, options: Options) -> list[str]:
             block for count, step in enumerate(view.steps, 1) for block in _step_blocks(count, step, options)
         ]
         return [*told, "#### Data-flow", f"```mermaid\n{mermaid(view.flow, options)}```"]
-    if isinstance(view, Curves):
+    if isinstance(view, Curves | HeadRanking):
         named = [
             [f"**{prose(words(table.header.title, options))}**", *_table_blocks(table, options)]
             for table in view.tables

@@ -9,7 +9,7 @@ from attncli.view import View
 ENTRY = Entry(
     name="pdf",
     summary="PDF picture",
-    attributes={"suffixes": (".pdf",), "views": ("MatrixGrid", "Curves"), "binary": True},
+    attributes={"suffixes": (".pdf",), "views": ("MatrixGrid", "Curves", "HeadRanking"), "binary": True},
 )
 
 

@@ -78,7 +78,7 @@ def draw_one(grid: MatrixGrid, options: Options) -> Figure:
     axes = page.axes(figure)
     paint_matrix(axes, matrix, grid.unit, scale, options)
     if annotated and grid.unit != "mask":
-        _write_numbers(axes, matrix, scale, options, cell)
+        write_numbers(axes, matrix, scale, options, cell)
     _write_ticks(axes, x_axis, y_axis)
     _name_axes(axes)
     add_scale(page, figure, grid.unit, scale, options)
@@ -155,7 +155,10 @@ def _pooled(matrix: Matrix, unit: str, dots: tuple[int, int]) -> Field:
     return pool(field_of(matrix, unit), *cuts)
 
 
-def _write_numbers(axes: Axes, matrix: Matrix, scale: Scale, options: Options, cell: float) -> None:
+def write_numbers(
+    axes: Axes, matrix: Matrix, scale: Scale, options: Options, cell: float, *, bold: bool = True
+) -> None:
+    """Write each number into its cell, those largest in their row bold if asked."""
     import numpy as np
 
     counted = np.isfinite(matrix.values)
@@ -167,7 +170,7 @@ def _write_numbers(axes: Axes, matrix: Matrix, scale: Scale, options: Options, c
     }
     widest = max((text_width(text, _NUMBER_SIZE) for text in texts.values()), default=0)
     size = _NUMBER_SIZE * min(1, 0.8 * cell / widest) if widest else _NUMBER_SIZE
-    bold = largest_of_rows(matrix)
+    largest = largest_of_rows(matrix) if bold else set()
     shades = colormap(options, scale)(norm(scale)(matrix.values), bytes=True)
     for (row, column), text in texts.items():
         red, green, blue, _ = shades[row, column].tolist()
@@ -177,7 +180,7 @@ def _write_numbers(axes: Axes, matrix: Matrix, scale: Scale, options: Options, c
             text,
             size=size,
             color="black" if is_light((red, green, blue)) else "white",
-            weight="bold" if (row, column) in bold else "normal",
+            weight="bold" if (row, column) in largest else "normal",
             ha="center",
             va="center",
             parse_math=False,

@@ -9,7 +9,7 @@ from attncli.view import View
 ENTRY = Entry(
     name="png",
     summary="PNG picture",
-    attributes={"suffixes": (".png",), "views": ("MatrixGrid", "Curves"), "binary": True},
+    attributes={"suffixes": (".png",), "views": ("MatrixGrid", "Curves", "HeadRanking"), "binary": True},
 )
 
 

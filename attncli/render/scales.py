@@ -1,17 +1,18 @@
 """What a number becomes on a scale of colours: a place between 0 and 1, a short text, the texts beside the bar.
 
-Every scale is a square root, so that small weights are seen. Weights go from 0 to 1. Signed numbers go as far
-below 0 as above it, to the largest absolute value of the grid, so that 0 is always the middle.
+Every scale is a square root, so that small weights are seen. Weights go from 0 to 1, other numbers of heads to the
+largest of them. Signed numbers go as far below 0 as above it, to the largest absolute value, so that 0 is always the
+middle.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from attncli.view import Matrix, MatrixGrid
+from attncli.view import Column, HeadRanking, Matrix, MatrixGrid
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,6 +43,11 @@ class Scale:
     def signed(self) -> bool:
         """Whether it diverges from 0."""
         return self.low < 0
+
+    @property
+    def of_weights(self) -> bool:
+        """Whether it goes from 0 to 1."""
+        return (self.low, self.high) == (0, 1)
 
     @property
     def form(self) -> str:
@@ -80,18 +86,23 @@ class Scale:
         """Write a number in the few cells that a heatmap has."""
         if math.isnan(value):
             return "nan"
-        return signed_number(value, self.high) if self.signed else short_number(value)
+        return short_number(value) if self.of_weights else signed_number(value, self.high)
 
     def tick_texts(self) -> list[str]:
         """Write the numbers beside a colour bar."""
-        return self.quarters() if self.signed else ["0", ".05", ".25", ".5", "1"]
+        if self.of_weights:
+            return ["0", ".05", ".25", ".5", "1"]
+        return [self.text(tick) for tick in self.ticks]
 
     def quarters(self) -> list[str]:
         """Write the numbers at 0, ¼, ½, ¾ and 1 of the scale's length."""
-        if not self.signed:
+        if self.of_weights:
             return ["0", ".06", ".25", ".56", "1"]
-        return [self.text(part * self.high) for part in (-1, -0.25, 0, 0.25, 1)]
+        parts = (-1, -0.25, 0, 0.25, 1) if self.signed else _SQUARES
+        return [self.text(part * self.high) for part in parts]
 
+
+_SQUARES = (0, 0.0625, 0.25, 0.5625, 1)
 
 WEIGHTS = Scale()
 
@@ -99,6 +110,31 @@ WEIGHTS = Scale()
 def scale_of(grid: MatrixGrid) -> Scale:
     """Give the one scale of all matrices of a grid."""
     return signed_scale(largest_size(grid.matrices)) if grid.unit == "signed" else WEIGHTS
+
+
+def ranking_scale(view: HeadRanking) -> Scale:
+    """Give the one scale of all maps of a ranking: 0 to 1 for shares, otherwise to the largest number."""
+    import numpy as np
+
+    found = np.concatenate([map_.values.ravel() for map_ in view.maps] or [np.zeros(0, np.float32)])
+    found = found[np.isfinite(found)]
+    name = metric_title(view.metric)
+    if np.min(found, initial=0) < 0:
+        return replace(signed_scale(float(np.max(np.abs(found)))), name=name)
+    largest = float(np.max(found, initial=0))
+    if largest <= 1 and view.metric.unit in ("", "weight", "share"):
+        return replace(WEIGHTS, name=name)
+    return Scale(name, 0.0, largest or 1.0, tuple(part * (largest or 1.0) for part in _SQUARES))
+
+
+def metric_title(metric: Column) -> str:
+    """Name a metric with its unit.
+
+    >>> metric_title(Column("entropy", unit="bits")), metric_title(Column("previous_token"))
+    ('entropy (bits)', 'previous token')
+    """
+    name = metric.title or metric.name.replace("_", " ")
+    return f"{name} ({metric.unit})" if metric.unit else name
 
 
 def signed_scale(largest: float) -> Scale:

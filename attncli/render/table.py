@@ -27,7 +27,7 @@ from attncli.render.grids import (
 )
 from attncli.render.json_format import plain
 from attncli.render.scales import Scale, scale_of
-from attncli.view import Column, Curves, Header, Matrix, MatrixGrid, Steps, Table, View
+from attncli.view import Column, Curves, Header, HeadRanking, Matrix, MatrixGrid, Steps, Table, View
 
 if TYPE_CHECKING:
     from rich.box import Box
@@ -36,7 +36,11 @@ if TYPE_CHECKING:
 ENTRY = Entry(
     name="table",
     summary="Aligned columns in a terminal, tab-separated values in a pipe",
-    attributes={"suffixes": (), "views": ("MatrixGrid", "Table", "Curves", "Steps"), "binary": False},
+    attributes={
+        "suffixes": (),
+        "views": ("MatrixGrid", "Table", "Curves", "HeadRanking", "Steps"),
+        "binary": False,
+    },
 )
 
 _STRONGEST = 5
@@ -49,10 +53,10 @@ _NARROWEST = 6
 
 def render(view: View, options: Options) -> bytes:
     """Write a view as aligned text, no line wider than asked for, or as TSV without limits."""
-    if isinstance(view, Steps) or (isinstance(view, Curves) and not options.terminal):
+    if isinstance(view, Steps) or (isinstance(view, Curves | HeadRanking) and not options.terminal):
         view = view.data
-    if isinstance(view, Curves):
-        text = _draw_curves(view, options)
+    if isinstance(view, Curves | HeadRanking):
+        text = _draw_several(view, options)
     elif not options.terminal:
         lines = _table_lines(view, options) if isinstance(view, Table) else _grid_lines(view, options)
         text = "".join("\t".join(line) + "\n" for line in lines)
@@ -117,7 +121,7 @@ def value_text(value: object, digits: int | None = None) -> str:
 # In a terminal
 
 
-def _draw_curves(view: Curves, options: Options) -> str:
+def _draw_several(view: Curves | HeadRanking, options: Options) -> str:
     parts = [title_lines(table.header, options) + draw_rows(table, options) for table in view.tables]
     return (
         text_lines(words(view.header.title, options), options)

@@ -10,7 +10,11 @@ from attncli.view import View
 ENTRY = Entry(
     name="tsv",
     summary="Tab-separated values, one line for each weight",
-    attributes={"suffixes": (".tsv",), "views": ("MatrixGrid", "Table", "Curves", "Steps"), "binary": False},
+    attributes={
+        "suffixes": (".tsv",),
+        "views": ("MatrixGrid", "Table", "Curves", "HeadRanking", "Steps"),
+        "binary": False,
+    },
 )
 
 _ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 
 from attncli.errors import UsageError
 from attncli.labels import safe_label
-from attncli.record import Token, Tokens
+from attncli.record import Span, Token, Tokens
 
 _NUMBER = re.compile(r"-?\d+")
 _RANGE = re.compile(r"(-?\d+)-(-?\d+)")
 _OCCURRENCE = re.compile(r"(.+):(\d+)", re.DOTALL)
 _QUOTED = re.compile(r'"([^"]*)"(?::(\d+))?')
+
+_MOST_SHOWN = 8
+_CONTEXT = 14
 
 Run = tuple[int, ...]
 
@@ -36,6 +40,105 @@ def pick(tokens: Tokens, spec: str) -> tuple[int, ...]:
         raise UsageError("no token named", 'give positions, ranges or texts: 3,5-7,it,","')
     positions = [position for item in items for position in _positions(tokens, item)]
     return tuple(dict.fromkeys(positions))
+
+
+def pick_one(words: Tokens, tokens: Tokens, spec: str, option: str, texts: Sequence[str]) -> Span:
+    """Read what names one word, and give its characters; the grammar is that of `pick`, without lists.
+
+    A text names whole words first; where none is so called, tokens (a character of Chinese).
+
+    Args:
+        words: The text's words, at the positions of their first tokens.
+        tokens: What they were made of.
+        option: Which option named it, for messages.
+        texts: The text, and the second one of a pair.
+
+    Raises:
+        UsageError: It does not occur, or more than once.
+    """
+    item = spec.strip()
+    written = as_written(words, texts)
+    if _NUMBER.fullmatch(item) or _RANGE.fullmatch(item):
+        return _span(tokens, tuple(_positions(tokens, item)), f"{option} {item}")
+    name, occurrence = _name(written, item)
+    if not name.strip():
+        raise UsageError(f"{option}: no word was named", f'try: {option} it  or  {option} "it:2"')
+    for there in (written, tokens):
+        runs = _runs(there, name)
+        if runs:
+            run = runs[0] if len(runs) == 1 and occurrence is None else None
+            return _span(there, run or _chosen(there, runs, name, occurrence, option, texts), option)
+    raise UsageError(
+        f'{option} {safe_label(spec)}: there is no "{safe_label(name)}" in the text', _nearest(written, name)
+    )
+
+
+def as_written(words: Tokens, texts: Sequence[str]) -> Tokens:
+    """Give tokens the characters that they stand for in the text: a model may have lowered its case."""
+    return tuple(
+        word
+        if word.special or word.start is None or word.sequence is None
+        else replace(word, text=texts[word.sequence][word.start : word.end])
+        for word in words
+    )
+
+
+def _name(words: Tokens, item: str) -> tuple[str, int | None]:
+    """Tell ``it:2`` from a text that has a colon in it."""
+    quoted = _QUOTED.fullmatch(item)
+    if quoted:
+        return quoted[1], int(quoted[2]) if quoted[2] else None
+    numbered = _OCCURRENCE.fullmatch(item)
+    if numbered and not _runs(words, item):
+        return numbered[1], int(numbered[2])
+    return item, None
+
+
+def _chosen(
+    words: Tokens, runs: Sequence[Run], name: str, occurrence: int | None, option: str, texts: Sequence[str]
+) -> Run:
+    shown, places = safe_label(name), [_span(words, run, option) for run in runs]
+    if occurrence is not None:
+        if 1 <= occurrence <= len(runs):
+            return runs[occurrence - 1]
+        raise UsageError(
+            f'{option} {shown}:{occurrence}: "{shown}" stands there {_times(len(runs))}',
+            f"write {option} {shown}:1" + (f" to {shown}:{len(runs)}" if len(runs) > 1 else ""),
+        )
+    where = ", ".join(str(place.start) for place in places[:_MOST_SHOWN])
+    around = ", ".join(
+        f"{shown}:{number} ({_around(texts, place)})" for number, place in enumerate(places[:2], 1)
+    )
+    raise UsageError(
+        f'{option} {shown}: "{shown}" stands there {_times(len(runs))}, at characters {where}',
+        f"write {option} {around}{', …' if len(places) > 2 else ''}",
+    )
+
+
+def _times(count: int) -> str:
+    return {1: "once", 2: "twice"}.get(count, f"{count} times")
+
+
+def _around(texts: Sequence[str], place: Span) -> str:
+    """Show a place with a few words around it."""
+    text = texts[place.sequence]
+    start, end = max(0, place.start - _CONTEXT), min(len(text), place.end + _CONTEXT)
+    before, after = text[start : place.start], text[place.end : end]
+    before = f"…{before.partition(' ')[2]}" if start else before
+    after = f"{after.rpartition(' ')[0]}…" if end < len(text) else after
+    return safe_label(before + text[place.start : place.end] + after)
+
+
+def _span(tokens: Tokens, run: Run, option: str) -> Span:
+    """Give the characters that some tokens stand for, without the spaces around them."""
+    chosen = {token.position: token for token in tokens if token.position in run}
+    first, last = chosen[run[0]], chosen[run[-1]]
+    if any(token.special or token.start is None for token in chosen.values()):
+        raise UsageError(f"{option} names a special token, which is no word of the text")
+    assert first.start is not None and last.end is not None
+    lead = len(first.text) - len(first.text.lstrip())
+    start = first.start + lead if first.end is None or first.start + lead < first.end else first.start
+    return Span(start, last.end, first.sequence or 0)
 
 
 def _items(spec: str) -> list[str]:

@@ -13,6 +13,8 @@ from attncli.view import (
     Curve,
     Curves,
     Header,
+    HeadMap,
+    HeadRanking,
     Matrix,
     MatrixGrid,
     Node,
@@ -209,3 +211,37 @@ def steps(label: str = "it") -> Steps:
     )
     data = Table(made, (Column("key"), Column("weight")), ((0, 0.75), (1, 0.25)), "keys")
     return Steps(made, told, flow, data, {"topic": "steps", "keys": [{"weight": 0.75}, {"weight": 0.25}]})
+
+
+def ranking(
+    sizes: dict[str, tuple[int, int]] | None = None,
+    unit: str = "weight",
+    largest: float = 1.0,
+    low: float = 0,
+) -> HeadRanking:
+    """Heads of a model with an encoder and a decoder of different sizes, ranked by one number; a layer has none."""
+    generator = np.random.default_rng(3)
+    maps = []
+    for kind, (layers, heads) in (sizes or {"encoder": (3, 5), "decoder": (4, 2)}).items():
+        values = low + (largest - low) * generator.beta(0.4, 2, (layers, heads)).astype(np.float32)
+        values[layers - 2, :] = np.nan
+        maps.append(HeadMap(kind, tuple(range(layers)), tuple(range(heads)), values))
+    metric = Column("previous_token", unit=unit)
+    ranked = sorted(
+        (
+            (map_.kind, layer, head, value)
+            for map_ in maps
+            for layer, row in enumerate(map_.values.tolist())
+            for head, value in enumerate(row)
+            if value == value
+        ),
+        key=lambda row: -row[3],
+    )
+    made = header("bert-tiny · heads ranked by previous token", "heads", notes=("rows: content tokens",))
+    columns = Column("kind"), Column("layer"), Column("head"), metric
+    table = Table(replace(made, title="", notes=()), columns, tuple(ranked), "heads")
+    entries = [
+        {"kind": kind, "layer": layer, "head": head, "metrics": {"previous_token": {"mean": value}}}
+        for kind, layer, head, value in ranked
+    ]
+    return HeadRanking(made, metric, tuple(maps), (table,), table, {"heads": entries})

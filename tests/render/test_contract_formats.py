@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from render_samples import curves, grid, mask, signed, steps, table, variants
+from render_samples import curves, grid, mask, ranking, signed, steps, table, variants
 
 from attncli import registry
 from attncli.render import Options
@@ -16,6 +16,7 @@ VIEWS = {
     ],
     "Table": [table(("a", "b"))],
     "Curves": [curves()],
+    "HeadRanking": [ranking(), ranking(unit="bits", largest=4.2), ranking(low=-0.4)],
     "Steps": [steps()],
 }
 FORMATS = registry.entries("formats")

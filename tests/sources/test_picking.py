@@ -1,10 +1,12 @@
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from attncli.errors import UsageError
 from attncli.record import Token, Tokens
-from attncli.sources.picking import pick
+from attncli.sources.picking import pick, pick_one
 from attncli.sources.tokens import words_of_text
 
 WORDS = words_of_text("It was 3, it is 3; It's it")  # It was 3 , it is 3 ; It ' s it
@@ -97,3 +99,71 @@ def test_every_word_can_be_picked_by_its_quoted_text(text: str, data: st.DataObj
     if tokens:
         token = data.draw(st.sampled_from(tokens))
         assert token.position in pick(words_of_text(text), f'"{token.text}"')
+
+
+TEXT = "It fell: then it told us that IT:2 is it."
+
+
+def one(spec: str, text: str = TEXT, tokens: Tokens | None = None) -> str:
+    words = words_of_text(text)
+    span = pick_one(words, words if tokens is None else tokens, spec, "--from", (text,))
+    return f"{span.start} {text[span.start : span.end]}"
+
+
+@pytest.mark.parametrize(
+    ("spec", "found"),
+    [
+        ("fell", "3 fell"),
+        ("FELL", "3 fell"),
+        ("It", "0 It"),
+        ("it:1", "14 it"),
+        ('"it":2', "38 it"),
+        ("told us", "17 told us"),
+        ("IT:2", "30 IT:2"),  # a text that stands there goes before an occurrence
+        ("1", "3 fell"),
+        ("-1", "40 ."),
+        ("1-3", "3 fell: then"),
+    ],
+)
+def test_one_word_is_named_by_text_occurrence_or_position(spec: str, found: str) -> None:
+    assert one(spec) == found
+
+
+@pytest.mark.parametrize(
+    ("spec", "message", "hint"),
+    [
+        (
+            "it",
+            '--from it: "it" stands there twice, at characters 14, 38',
+            "write --from it:1 (It fell: then it told us that…), it:2 (…that IT:2 is it.)",
+        ),
+        ("it:3", '--from it:3: "it" stands there twice', "write --from it:1 to it:2"),
+        ("fel", '--from fel: there is no "fel" in the text', 'nearest: "fell" (1)'),
+        (" ", "--from: no word was named", 'try: --from it  or  --from "it:2"'),
+        ("99", "there is no token 99: positions go from 0 to 13", None),
+    ],
+)
+def test_a_word_that_is_not_there_once_is_an_error_that_says_where_it_is(
+    spec: str, message: str, hint: str | None
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        one(spec)
+    assert (caught.value.message, caught.value.hint) == (message, hint)
+
+
+def test_words_are_those_of_the_text_though_the_model_has_lowered_its_case() -> None:
+    text = "It saw it"
+    lowered = tuple(replace(word, text=word.text.lower()) for word in words_of_text(text))
+    span = pick_one(lowered, lowered, "it", "--to", (text,))
+    assert (span.start, span.end) == (7, 9)
+
+
+def test_a_part_of_a_word_is_found_as_a_token_where_no_word_is_called_so() -> None:
+    parts = (Token(0, 0, "我", "我", start=0, end=1), Token(1, 1, "爱", "爱", start=1, end=2))
+    assert one("爱", "我爱", parts) == "1 爱"
+
+
+def test_a_special_token_is_no_word() -> None:
+    words = (Token(0, 0, "[CLS]", "[CLS]", special=True, sequence=None), *pieces("it", first=1))
+    with pytest.raises(UsageError, match="--to 0 names a special token"):
+        pick_one(words, words, "0", "--to", ("it",))

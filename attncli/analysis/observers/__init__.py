@@ -9,6 +9,7 @@ from attncli.analysis.observers.pooled_picture import PooledPicture
 from attncli.analysis.observers.row_numbers import HeadNumbers, RowNumbers
 from attncli.analysis.observers.strongest_keys import StrongestKeys
 from attncli.analysis.observers.weight_received import WeightReceived
+from attncli.analysis.observers.word_weights import WordWeights
 
 __all__ = [
     "FullWeights",
@@ -18,4 +19,5 @@ __all__ = [
     "RowNumbers",
     "StrongestKeys",
     "WeightReceived",
+    "WordWeights",
 ]
