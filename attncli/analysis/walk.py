@@ -168,7 +168,9 @@ class Walk:
         rest = float(row.weights.sum() - row.weights[list(self.shown)].sum())
         left = len(row.weights) - len(self.shown)
         if left:
-            rows.append((f"{left:,} other keys", "", "", f"{max(rest, 0.0):.3f}", max(rest, 0.0)))
+            rows.append(
+                (f"{left:,} other key{'s' * (left > 1)}", "", "", f"{max(rest, 0.0):.3f}", max(rest, 0.0))
+            )
         if row.sink is not None:
             taken = 1.0 - float(row.weights.sum())
             rows.append(
