@@ -24,7 +24,7 @@ LARGEST_TEXT = 10_000_000
 LISTS = frozenset({"table", "md", "csv", "tsv", "json", "ndjson"})
 """Formats that show no more than the strongest keys of each row where a view has a `top`."""
 
-_HUMAN = ("heatmap", "table")
+_HUMAN = ("heatmap", "table", "steps", "diagram")
 
 
 @dataclass(frozen=True, slots=True)

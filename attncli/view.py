@@ -1,7 +1,7 @@
 """What is shown, without saying how: labels, numbers, title, provenance, no colours.
 
 A renderer turns one of these into bytes. The set is small and closed: `MatrixGrid` (one matrix is a grid of
-one), `Table`, `Curves`, and `HeadRanking`.
+one), `Table`, `Curves`, `HeadRanking`, and `Steps`.
 """
 
 from __future__ import annotations
@@ -166,14 +166,19 @@ class Column:
         title: Heading in a terminal; the name with spaces where None.
         unit: ``bits``, ``seconds``, ``bytes``; empty for a plain number or a text.
         digits: Digits behind the point for people. Data formats have them all.
+        significant: Show people three significant digits instead, for numbers of very different sizes.
         right: Align it as numbers are, though its values are texts.
+        bar: Its values lie between 0 and 1 and repeat a number beside it: a terminal draws them as bars, and forms that
+            cannot leave them out.
     """
 
     name: str
     title: str | None = None
     unit: str = ""
     digits: int = 3
+    significant: bool = False
     right: bool = False
+    bar: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,25 +216,27 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """Curves over one quantity, both axes logarithmic.
+    """Curves over one quantity, on a logarithmic axis.
 
     Args:
         title: What goes up.
-        unit: Of what goes up: ``seconds`` or ``bytes``.
+        unit: Of what goes up; empty for a plain number.
         x_name: What goes right, a plain number.
         slopes: Exponents to draw for orientation: 1 and 2 for n and n².
+        linear: Whether what goes up does so evenly, from 0; otherwise that axis is logarithmic too.
     """
 
     title: str
-    unit: Literal["seconds", "bytes"]
+    unit: Literal["seconds", "bytes", "bits", ""]
     x_name: str
     curves: tuple[Curve, ...]
     slopes: tuple[int, ...] = ()
+    linear: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Curves:
-    """Measurements over a length: the answer of ``bench``.
+    """Measurements over a length or a size: the answer of ``bench`` and of ``explain scaling``.
 
     Args:
         plots: For pictures.
@@ -281,4 +288,56 @@ class HeadRanking:
     document: Mapping[str, object]
 
 
-View = MatrixGrid | Table | Curves | HeadRanking
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a computation, with its numbers.
+
+    Args:
+        name: In a word or two.
+        formula: What it computes, in plain Unicode.
+        shape: Of what comes out, ``(1, 9, 13, 64)``; empty where that is no tensor.
+        about: Sentences that say what to see in the numbers.
+        tables: The numbers, for people; a table's title says what its rows are.
+    """
+
+    name: str
+    formula: str
+    shape: str = ""
+    about: tuple[str, ...] = ()
+    tables: tuple[Table, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One node of a data-flow diagram.
+
+    Args:
+        name: By which others name it as their input.
+        lines: What stands in it: what it is, its shape.
+        inputs: Names of the nodes that it comes from, in order, all before it.
+    """
+
+    name: str
+    lines: tuple[str, ...]
+    inputs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """A computation, step by step: the answer of ``explain``.
+
+    Args:
+        steps: For people.
+        flow: The same as a diagram.
+        data: For programs: one row for each key.
+        document: The JSON document's keys, besides those that all documents have.
+    """
+
+    header: Header
+    steps: tuple[Step, ...]
+    flow: tuple[Node, ...]
+    data: Table
+    document: Mapping[str, object]
+
+
+View = MatrixGrid | Table | Curves | HeadRanking | Steps

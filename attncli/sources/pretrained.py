@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from attncli.errors import CaptureError, UsageError
 from attncli.record import KINDS, Kind, Observer, Run, SourceInfo, Token, Tokens
@@ -70,6 +70,12 @@ class PretrainedSource:
     def stacks(self) -> Stacks:
         """The rows of layers that the model is made of."""
         return Stacks(self.loaded.model)
+
+    @property
+    def network(self) -> nn.Module:
+        """The model."""
+        network: nn.Module = self.loaded.model
+        return network
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
