@@ -297,6 +297,22 @@ class SiteReport:
     capture: str
 
 
+@dataclass(frozen=True, slots=True)
+class HeadRole:
+    """What a head was found to do, for most texts.
+
+    Args:
+        role: ``previous-token``, ``next-token``, ``induction`` or ``alignment``.
+        score: Mean weight on what its role points at, or the share of rows that have it right; between 0 and 1.
+    """
+
+    kind: Kind
+    layer: int
+    head: int
+    role: str
+    score: float
+
+
 @dataclass(frozen=True)
 class Run:
     """What one forward pass tells besides the observers' answers.
@@ -307,6 +323,7 @@ class Run:
         keys: Key tokens by kind.
         notes: Facts that a reader of the numbers must know, one line each.
         signed: Whether the weights are effective weights of any sign, whose rows need not sum to 1.
+        roles: What heads of this model are known to do, the strongest of each role first.
     """
 
     source: SourceInfo
@@ -317,6 +334,7 @@ class Run:
     notes: tuple[str, ...] = ()
     seed: int | None = None
     signed: bool = False
+    roles: tuple[HeadRole, ...] = ()
 
 
 class Source(Protocol):

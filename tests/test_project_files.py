@@ -81,3 +81,19 @@ def test_the_five_targets_are_in_the_makefile_and_the_contributors_guide() -> No
     for target in ("setup", "fmt", "check", "test", "bench"):
         assert f"\n{target}:" in makefile
         assert f"`make {target}`" in guide
+
+
+def test_the_shipped_models_lie_in_the_package_and_are_small() -> None:
+    folders = sorted((ROOT / "attncli" / "models").iterdir())
+    assert [folder.name for folder in folders] == ["tiny-decoder", "tiny-encoder", "tiny-translator"]
+    for folder in folders:
+        names = {path.name for path in folder.iterdir()}
+        assert {"model.safetensors", "tokenizer.json", "card.json", "README.md", "curve.csv"} <= names
+    assert sum(path.stat().st_size for folder in folders for path in folder.iterdir()) < 6_000_000
+
+
+def test_the_package_s_data_files_are_not_ignored_so_that_the_wheel_has_them() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert project["tool"]["hatch"]["build"]["targets"]["wheel"] == {"packages": ["attncli"]}
+    ignored = (ROOT / ".gitignore").read_text(encoding="utf-8")
+    assert not any(name in ignored for name in ("models", "safetensors", "*.json", "*.csv", "*.txt", "*.md"))

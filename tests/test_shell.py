@@ -76,7 +76,7 @@ def test_a_pipe_that_closes_early_ends_the_command_cleanly() -> None:
 
 def test_a_script_can_use_json_and_exit_codes() -> None:
     done = shell(
-        'attncli show "a b c" --format json | python3 -c "import json, sys; print(json.load(sys.stdin)[\'schema\'])"'
+        'attncli show "a b c" --causal --json | python3 -c "import json, sys; print(json.load(sys.stdin)[\'schema\'])"'
     )
     assert (done.stdout, done.stderr.count("note: weights are random")) == ("1\n", 1)
 

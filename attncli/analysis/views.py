@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from attncli.analysis.hints import what_to_look_at
 from attncli.labels import safe_label
 from attncli.record import Comparison, Kind, Provenance, Run, SourceInfo, Token, Tokens
 from attncli.view import NO_COLUMN, Header, Listed, Matrix, MatrixGrid, Pooling
@@ -52,6 +53,7 @@ def weights_view(
     if pooled is not None:
         size = f"{len(queries)}×{len(keys)} cells show {pooled.queries:,}×{pooled.keys:,} tokens"
         notes = (*notes, f"pooled by {pooled.how}: {size}; a label is its cell's first position")
+    hint = None if pooled or notes else what_to_look_at(matrices, run.roles, queries, keys)
     about: list[str] = [] if pooled else _dead_row_notes(matrices)
     if not pooled and not notes:  # of pooled cells, or of words, the first is no token
         about += _first_token_notes(firsts or matrices, run, queries, keys if firsts is None else keys[:1])
@@ -60,7 +62,7 @@ def weights_view(
         title=f"{source_title(run.source)} · {what_is_shown(matrices, kind)}",
         provenance=made,
         source=run.source,
-        notes=(*run.notes, *notes, *about),
+        notes=(*((hint,) if hint else ()), *run.notes, *notes, *about),
     )
     unit: Literal["weight", "signed"] = "signed" if run.signed else "weight"
     return MatrixGrid(header, tuple(matrices), queries, keys, unit, top, pooled=pooled)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
@@ -112,6 +113,37 @@ class Attention(nn.Module):
         return self.output(output), weights
 
 
+class RelativeBias(nn.Module):
+    """Learned positions: how much each head likes a key that stands so many places before or behind the query.
+
+    The number is added to the scores. Whatever is farther away than the farthest distance told apart shares its number.
+
+    Args:
+        distances: The farthest distance told apart, in either direction.
+
+    Reference:
+        Raffel et al. 2020 (T5), §2.1, arXiv 1910.10683; Shaw et al. 2018 (clipped distances), arXiv 1803.02155.
+
+    >>> bias = RelativeBias(heads=1, distances=1)
+    >>> bias.table.data = torch.tensor([[5.0, 0.0, 7.0]])  # before, itself, behind
+    >>> bias(3, 3)[0, 0]
+    tensor([[0., 7., 7.],
+            [5., 0., 7.],
+            [5., 5., 0.]], grad_fn=<SelectBackward0>)
+    """
+
+    def __init__(self, heads: int, distances: int) -> None:
+        super().__init__()
+        self.distances = distances
+        self.table = nn.Parameter(torch.zeros(heads, 2 * distances + 1))
+
+    def forward(self, query_len: int, key_len: int) -> Float[Tensor, "1 heads query key"]:
+        """Give the bias of every pair; the first query stands where the first key does."""
+        device = self.table.device
+        offset = torch.arange(key_len, device=device) - torch.arange(query_len, device=device).unsqueeze(-1)
+        return self.table[:, offset.clamp(-self.distances, self.distances) + self.distances].unsqueeze(0)
+
+
 class MultiHeadAttention(nn.Module):
     """Attention with several heads side by side, each in its own part of the vector.
 
@@ -125,6 +157,8 @@ class MultiHeadAttention(nn.Module):
             grouped-query, one is multi-query attention.
         causal: Whether a position is kept from seeing later ones.
         bias: Whether the projections add a bias.
+        distances: Up to how far apart positions have a learned `RelativeBias`; None for no such bias. Not for
+            cross-attention, whose two sides count their positions apart.
 
     Raises:
         ValueError: The sizes do not divide.
@@ -142,6 +176,7 @@ class MultiHeadAttention(nn.Module):
         kv_heads: int | None = None,
         causal: bool = False,
         bias: bool = False,
+        distances: int | None = None,
     ) -> None:
         super().__init__()
         kv_heads = heads if kv_heads is None else kv_heads
@@ -154,6 +189,7 @@ class MultiHeadAttention(nn.Module):
         self.key = nn.Linear(d_model, kv_heads * self.head_dim, bias=bias)
         self.value = nn.Linear(d_model, kv_heads * self.head_dim, bias=bias)
         self.output = nn.Linear(d_model, d_model, bias=bias)
+        self.relative = None if distances is None else RelativeBias(heads, distances)
 
     def forward(
         self,
@@ -176,11 +212,12 @@ class MultiHeadAttention(nn.Module):
         if self.causal:
             causal = create_causal_mask(Q.shape[-2], K.shape[-2], device=Q.device)
             mask = causal if mask is None else mask & causal
+        bias = None if self.relative is None else self.relative(Q.shape[-2], K.shape[-2])
         output, weights = scaled_dot_product_attention(
-            Q, repeat_kv(K, self.heads), repeat_kv(V, self.heads), mask
+            Q, repeat_kv(K, self.heads), repeat_kv(V, self.heads), mask, bias=bias
         )
         if observe is not None:
-            observe(self._operation(Q, K, V, mask), output)
+            observe(self._operation(Q, K, V, mask, bias), output)
         return self.merge(output), weights
 
     def project(
@@ -210,6 +247,8 @@ class MultiHeadAttention(nn.Module):
     def _split(self, x: Tensor, heads: int) -> Tensor:
         return x.reshape(*x.shape[:-1], heads, self.head_dim).transpose(1, 2)
 
-    def _operation(self, Q: Tensor, K: Tensor, V: Tensor, mask: Tensor | None) -> AttentionOperation:
+    def _operation(
+        self, Q: Tensor, K: Tensor, V: Tensor, mask: Tensor | None, bias: Tensor | None
+    ) -> AttentionOperation:
         four = None if mask is None else mask[(None,) * (4 - mask.dim())]
-        return AttentionOperation(query=Q, key=K, value=V, scale=self.head_dim**-0.5, mask=four)
+        return AttentionOperation(query=Q, key=K, value=V, scale=self.head_dim**-0.5, mask=four, bias=bias)

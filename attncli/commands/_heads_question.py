@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from attncli.commands._options import ModelOptions, OutputOptions, ScratchOptions, TextInput
 from attncli.errors import UsageError, did_you_mean
+from attncli.sources.shipped import shipped_models
 
 if TYPE_CHECKING:
     from attncli.analysis.head_changes import OldRun
@@ -92,12 +93,12 @@ def ask(
     lines = None if _is_probe(probe) else _lines(text, corpus)
     source, drawn, rule, device = _open(lines, corpus, probe, model, scratch, output)
 
-    from attncli.commands._running import choose_kind
+    from attncli.commands._running import choose_kind, model_name
 
     kind = choose_kind(source.kinds, ranking.kind)
     names = _metric_names(kind, by, ranking.where)
     settings = {
-        "model": model.model or "scratch",
+        "model": model_name(model, scratch),
         "kind": kind,
         "layer": ranking.layer,
         "head": ranking.head,
@@ -105,7 +106,7 @@ def ask(
         "exclude_special": corpus.exclude_special,
         "batch_size": corpus.batch_size,
         "null_texts": corpus.null_texts,
-        "seed": scratch.seed,
+        "seed": scratch.seed or 0,
         "field": corpus.field,
         "pair_field": corpus.pair_field,
         "truncate": model.truncate,
@@ -117,7 +118,7 @@ def ask(
     if state is not None:
         _check_same(state, settings)
     return Question(
-        source, kind, by, names, thresholds, layers, heads, rule, lines, drawn, device, scratch.seed, corpus,
+        source, kind, by, names, thresholds, layers, heads, rule, lines, drawn, device, scratch.seed or 0, corpus,
         settings, None if state is None else state["progress"], old,
     )  # fmt: skip
 
@@ -133,7 +134,7 @@ def _check_probe(text: TextInput, corpus: CorpusOptions, probe: ProbeOptions, mo
         return
     if text.text is not None or text.file is not None:
         raise UsageError("--probe makes its own texts", "leave out the text and --file")
-    if model.model in (None, "scratch"):
+    if not _is_pretrained(model):
         raise UsageError("--probe needs a pretrained model", "--model names one")
     if corpus.min_row is not None or corpus.resume is not None or corpus.exclude_special:
         raise UsageError("--probe has rows of its own", "leave out --min-row, --resume and --exclude-special")
@@ -279,9 +280,9 @@ def _open(
     loaded = load_model(model, output, device)
     drawn = None
     if lines is None and probe.ids is not None:
-        drawn = repeated_from_ids(loaded, probe.ids, scratch.seed)
+        drawn = repeated_from_ids(loaded, probe.ids, scratch.seed or 0)
     elif lines is None:
-        drawn = random_repeated(loaded, probe.probe_length, probe.probe_texts, scratch.seed)
+        drawn = random_repeated(loaded, probe.probe_length, probe.probe_texts, scratch.seed or 0)
     rule = rule if drawn is None else drawn.rule
     made = BatchedModel(
         loaded, rule, paired, truncate=model.truncate, verify=not model.no_verify, fast=model.fast
@@ -290,7 +291,7 @@ def _open(
 
 
 def _is_pretrained(model: ModelOptions) -> bool:
-    return model.model not in (None, "scratch")
+    return model.model not in (None, "scratch", *shipped_models())
 
 
 def _text_by_text(

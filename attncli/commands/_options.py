@@ -108,7 +108,7 @@ class ModelOptions:
             "--model",
             "-m",
             metavar="NAME",
-            help="A Hugging Face model: folder, cached or hub name; or scratch.",
+            help="A Hugging Face model: folder, cached or hub name; tiny-decoder, -encoder, -translator; scratch.",
         ),
     ] = None
     revision: Annotated[str | None, typer.Option(help="Branch, tag or commit on the hub.")] = None
@@ -155,13 +155,19 @@ class ModelOptions:
 
 @dataclass(frozen=True, slots=True)
 class ScratchOptions:
-    """The from-scratch model, used without --model."""
+    """The from-scratch model with random weights: used where one of its options is given, or as --model scratch."""
 
-    panel: ClassVar[str] = "Scratch model (without --model)"
+    panel: ClassVar[str] = "Untrained scratch model (any of these without --model, or --model scratch)"
 
-    layers: Annotated[int, typer.Option(metavar="N", min=1, help="Layers of the scratch model.")] = 1
-    heads: Annotated[int, typer.Option(metavar="N", min=1, help="Heads of the scratch model.")] = 1
-    d_model: Annotated[int, typer.Option(metavar="N", min=2, help="Vector size of the scratch model.")] = 64
+    layers: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Layers of the scratch model; 1 by default.")
+    ] = None
+    heads: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Heads of the scratch model; 1 by default.")
+    ] = None
+    d_model: Annotated[
+        int | None, typer.Option(metavar="N", min=2, help="Vector size of the scratch model; 64 by default.")
+    ] = None
     causal: Annotated[bool, typer.Option("--causal", help="Make the scratch model a decoder.")] = False
     variant: Annotated[
         str | None,
@@ -172,11 +178,19 @@ class ScratchOptions:
         typer.Option("--set", metavar="NAME=VALUE", help="Set one of the variant's parameters."),
     ] = None
     seed: Annotated[
-        int,
+        int | None,
         typer.Option(
-            metavar="N", min=0, help="Seed of the scratch model's weights, or of --temperature's draws."
+            metavar="N",
+            min=0,
+            help="Seed of the scratch model's weights, or of --temperature's draws; 0 by default.",
         ),
-    ] = 0
+    ] = None
+
+    def given(self) -> tuple[str, ...]:
+        """Name the options that were given and that only the scratch model has."""
+        values = (self.layers, self.heads, self.d_model, self.causal or None, self.variant, self.set)
+        names = ("--layers", "--heads", "--d-model", "--causal", "--variant", "--set")
+        return tuple(name for name, value in zip(names, values, strict=True) if value is not None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from attncli.delivery import Plan, Wish, plan, say
 from attncli.errors import UsageError, did_you_mean
 from attncli.labels import safe_label
 from attncli.record import KINDS, Kind, Observer, Provenance, Run, Tokens
+from attncli.sources.shipped import DEFAULT, shipped_models
 
 if TYPE_CHECKING:
     from attncli.sources.loading import Loaded, LoadOptions
@@ -69,7 +70,7 @@ def check_writing(writing: Writing, model: ModelOptions, pair: str | None) -> No
         raise UsageError("--temperature is for --generate", "add --generate N")
     if not (writing.generate or writing.chat):
         return
-    if model.model in (None, "scratch"):
+    if model.model in (None, "scratch", *shipped_models()):
         raise UsageError(f"{option} needs a pretrained model", "--model names one")
     if pair is not None:
         raise UsageError(f"{option} and --pair were both given", "give one of them")
@@ -84,7 +85,7 @@ def open_source(
     writing: Writing | None = None,
     stride: int | None = None,
 ) -> Opened:
-    """Open what the user named: a pretrained model, or the from-scratch one.
+    """Open what the user named: a pretrained model, one that comes with attncli, or the untrained one.
 
     Args:
         writing: What the model is to write, and whether the text is a message to it.
@@ -93,36 +94,22 @@ def open_source(
     Raises:
         AttnCliError: It is not to be had, or does not take this text.
     """
+    name = model_name(model, scratch, pair)
+    own = name in ("scratch", *shipped_models())
     if stride is not None:
-        _check_stride(model, pair, writing)
-    if model.fast and (model.model in (None, "scratch") or (writing is not None and writing.generate)):
+        _check_stride(name if own else None, model, pair, writing)
+    if model.fast and (own or (writing is not None and writing.generate)):
         raise UsageError("--fast is for a pretrained model's reading of a long text", "leave it out")
-    if model.model in (None, "scratch"):
-        from attncli.sources.scratch import ScratchSource
-
-        if scratch.set and scratch.variant is None:
-            raise UsageError(f"--set {scratch.set[0]}: no --variant was given", "try: attncli list variants")
-        return ScratchSource(
-            text,
-            pair,
-            layers=scratch.layers,
-            heads=scratch.heads,
-            d_model=scratch.d_model,
-            causal=scratch.causal,
-            seed=scratch.seed,
-            verify=not model.no_verify,
-            variant=scratch.variant,
-            settings=tuple(scratch.set or ()),
-        )
-    assert model.model is not None
-    if scratch.variant is not None:
-        raise UsageError(
-            "--variant is for the scratch model", "a pretrained model attends as it was trained to"
-        )
+    if name == "scratch":
+        return _open_scratch(text, pair, model, scratch)
+    _refuse_scratch_options(scratch, name)
     if not text:
         raise UsageError("the text is empty: there is nothing to attend to")
+    if name in shipped_models():
+        return _open_shipped(name, text, pair, model)
+    assert model.model is not None
     if writing is not None and (writing.generate or writing.chat):
-        return _open_writer(text, model, scratch.seed, output, writing)
+        return _open_writer(text, model, scratch.seed or 0, output, writing)
     if stride is not None:
         return _open_strided(text, model, output, stride)
     with sign_of_life(f"loading {safe_label(model.model)} …", output):
@@ -139,6 +126,60 @@ def open_source(
         )
 
 
+def model_name(model: ModelOptions, scratch: ScratchOptions, pair: str | None = None) -> str:
+    """Say which model is meant: the one named, the scratch model where its options are used, else the default."""
+    if model.model is not None:
+        return model.model
+    asked = scratch.given() or pair is not None or scratch.seed is not None
+    return "scratch" if asked else DEFAULT
+
+
+def _open_scratch(text: str, pair: str | None, model: ModelOptions, scratch: ScratchOptions) -> Opened:
+    from attncli.sources.scratch import ScratchSource
+
+    if scratch.set and scratch.variant is None:
+        raise UsageError(f"--set {scratch.set[0]}: no --variant was given", "try: attncli list variants")
+    return ScratchSource(
+        text,
+        pair,
+        layers=scratch.layers or 1,
+        heads=scratch.heads or 1,
+        d_model=scratch.d_model or 64,
+        causal=scratch.causal,
+        seed=scratch.seed or 0,
+        verify=not model.no_verify,
+        variant=scratch.variant,
+        settings=tuple(scratch.set or ()),
+    )
+
+
+def _refuse_scratch_options(scratch: ScratchOptions, name: str) -> None:
+    if scratch.variant is not None:
+        raise UsageError("--variant is for the scratch model", "a trained model attends as it was trained to")
+    if given := scratch.given():
+        raise UsageError(
+            f"{given[0]} is for the scratch model, not for {safe_label(name)}", "leave out one of the two"
+        )
+
+
+def _open_shipped(name: str, text: str, pair: str | None, model: ModelOptions) -> Opened:
+    from attncli.sources.trained import TrainedSource
+
+    own = {
+        "--dtype": model.dtype not in ("auto", "float32"),
+        "--device": model.device != "cpu",
+        "--device-map": model.device_map is not None,
+        "--attention": model.attention is not None,
+        "--revision": model.revision is not None,
+    }
+    for option, given in own.items():
+        if given:
+            raise UsageError(
+                f"{option} is not for {name}", "it comes with attncli, and runs in float32 on the CPU"
+            )
+    return TrainedSource(name, text, pair, truncate=model.truncate, verify=not model.no_verify)
+
+
 def load_model(model: ModelOptions, output: OutputOptions, device: str | None = None) -> Loaded:
     """Load the pretrained model that the user named.
 
@@ -153,10 +194,14 @@ def load_model(model: ModelOptions, output: OutputOptions, device: str | None = 
         return load(model.model, options if device is None else replace(options, device=device))
 
 
-def _check_stride(model: ModelOptions, pair: str | None, writing: Writing | None) -> None:
-    """Refuse options that do not go with windows over one long text."""
-    if model.model in (None, "scratch"):
-        raise UsageError("--stride needs a pretrained model", "the scratch model reads a text of any length")
+def _check_stride(own: str | None, model: ModelOptions, pair: str | None, writing: Writing | None) -> None:
+    """Refuse options that do not go with windows over one long text.
+
+    Args:
+        own: The name of a model of our own.
+    """
+    if own is not None:
+        raise UsageError(f"--stride needs a pretrained model, not {own}", "--model names one")
     others = {
         "--pair": pair is not None,
         "--truncate": model.truncate,

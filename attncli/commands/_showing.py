@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol, cast
 
-from attncli.analysis.selection import Selection
+from attncli.analysis.selection import Selection, parse_selection
 from attncli.commands._running import Opened, provenance
 from attncli.delivery import LISTS
 from attncli.errors import UsageError, did_you_mean
-from attncli.record import Kind, Run, Tokens
+from attncli.record import HeadRole, Kind, Run, Tokens
 from attncli.sources.picking import pick
 from attncli.view import MatrixGrid, Pooling
 
@@ -27,7 +27,7 @@ class Wanted(Protocol):
     """Which part of the attention, and how; the options of ``show``."""
 
     @property
-    def layer(self) -> str: ...
+    def layer(self) -> str | None: ...
     @property
     def query(self) -> str | None: ...
     @property
@@ -51,6 +51,16 @@ class Showing:
     layers: Selection
     heads: Selection
     wanted: Wanted
+
+    def of_one_head(self, roles: Sequence[HeadRole]) -> Showing:
+        """Show the one head that has most to say of the text, as far as any is known to do something."""
+        from attncli.analysis.hints import head_to_show
+
+        role = head_to_show(roles, self.source.axes(self.kind)[0])
+        if role is None:
+            return self
+        layers = parse_selection(str(role.layer), "layer")
+        return replace(self, layers=layers, heads=parse_selection(str(role.head), "head"))
 
     def view(self, formats: Collection[str]) -> tuple[MatrixGrid, Run]:
         """Run the source and make the view.
@@ -124,7 +134,7 @@ class Showing:
         firsts = FullWeights(self.kind, *chosen, len(keys), rows, [0])
         allowed = AllowedSpans(self.kind, *chosen, len(keys), span) if spans else None
         run = self.source.run([found, firsts] if allowed is None else [found, firsts, allowed])
-        firsts.raise_if_missing(self.wanted.layer)
+        firsts.raise_if_missing(self.wanted.layer or "all")
         named, shown = firsts.matrices(), tuple(queries[place] for place in places)
         matrices = listed_matrices(named, found, allowed, [place - span.start for place in places], len(keys))
         made, top = provenance(run), self.wanted.top
@@ -143,7 +153,7 @@ class Showing:
         sizes = self.source.depth(self.kind), len(queries), len(keys)
         kept = FullWeights(self.kind, self.layers, self.heads, *sizes, rows, columns)
         run = self.source.run([kept])
-        kept.raise_if_missing(self.wanted.layer)
+        kept.raise_if_missing(self.wanted.layer or "all")
         matrices = kept.matrices()
         if merging:
             starts = words.word_starts(queries), words.word_starts(keys)
@@ -161,7 +171,7 @@ class Showing:
         sizes = self.source.depth(self.kind), len(queries), len(keys)
         kept = PooledPicture(self.kind, self.layers, self.heads, *sizes, how)
         run = self.source.run([kept])
-        kept.raise_if_missing(self.wanted.layer)
+        kept.raise_if_missing(self.wanted.layer or "all")
         shown, across = cell_tokens(queries, kept.query_cuts), cell_tokens(keys, kept.key_cuts)
         pooled = Pooling(how, len(queries), len(keys))
         made = provenance(run)

@@ -56,8 +56,10 @@ def list_view(kind: str | None = None, argv: tuple[str, ...] = ()) -> Table:
 
 def _overview(argv: tuple[str, ...]) -> Table:
     from attncli.sources.folders import cached_models
+    from attncli.sources.shipped import shipped_models
 
-    names = {kind: tuple(entries(kind)) for kind in FOLDERS} | {"models": tuple(cached_models())}
+    models = (*shipped_models(), *cached_models())
+    names = {kind: tuple(entries(kind)) for kind in FOLDERS} | {"models": models}
     return Table(
         header=_header("what there is to choose from", argv, ("attncli list KIND says more",)),
         columns=(Column("kind"), Column("count"), Column("names")),
@@ -87,13 +89,17 @@ def _entries(kind: str, argv: tuple[str, ...]) -> Table:
 
 def _models(argv: tuple[str, ...]) -> Table:
     from attncli.sources.folders import cached_models, hub_cache, resolve_cached
+    from attncli.sources.shipped import MODELS, card, shipped_models
 
-    found = cached_models()
+    found, ours = cached_models(), shipped_models()
     note = "--model also takes any model's folder" + ("" if found else f"; no model in {hub_cache()}")
     return Table(
-        header=_header("models in the hub's cache", argv, (note,)),
-        columns=(Column("name"), Column("folder")),
-        rows=tuple((name, str(resolve_cached(name))) for name in found),
+        header=_header("models that come with attncli, and those in the hub's cache", argv, (note,)),
+        columns=(Column("name"), Column("summary"), Column("folder")),
+        rows=(
+            *((name, card(name).summary, str(MODELS / name)) for name in ours),
+            *((name, None, str(resolve_cached(name))) for name in found),
+        ),
         rows_name="models",
         extra={"cache": str(hub_cache())},
     )

@@ -1,6 +1,7 @@
 """attncli show: Show which tokens attend to which, in any model's heads.
 
-Rows are queries, columns are keys. Without --model a small from-scratch model with random weights attends.
+Rows are queries, columns are keys. Without --model a small trained model that comes with attncli attends, tiny-decoder,
+and shows the one of its heads that has most to say of the text, unless --layer or --head ask for others.
 A text too long to draw each pair is pooled into a picture of at most 512×512 cells; --rows looks into it.
 """
 
@@ -14,7 +15,8 @@ import typer
 from attncli.commands._options import ModelOptions, OutputOptions, ScratchOptions, TextInput, spread
 
 EXAMPLES = (
-    'attncli show "The animal was too tired."',
+    'attncli show "The cat sat on the mat, and the dog sat on the log."',
+    'attncli show "the fourth of july, seventeen seventy-six" --model tiny-translator',
     'attncli show "The animal was too tired." --model ./all-minilm-l6-v2 --layer 0-5 --head all -o heads.png',
     'attncli show "The animal was too tired." -m ./all-minilm-l6-v2 --layer 4 --head 7 --format table --top 3',
     'attncli show "The animal was" -m ./smollm2-135m --layer 20 --generate 8',
@@ -37,12 +39,14 @@ class Choice:
     kind: Annotated[
         str | None, typer.Option(metavar="KIND", help="encoder, decoder or cross, where a model has several.")
     ] = None
-    layer: Annotated[str, typer.Option(metavar="N", help="0-based: 3, 0,2,5-7, -1 (last), all or mean.")] = (
-        "all"
-    )
-    head: Annotated[str, typer.Option(metavar="N", help="0-based: 3, 0,2,5-7, -1 (last), all or mean.")] = (
-        "all"
-    )
+    layer: Annotated[
+        str | None,
+        typer.Option(metavar="N", help="0-based: 3, 0,2,5-7, -1 (last), all (by default) or mean."),
+    ] = None
+    head: Annotated[
+        str | None,
+        typer.Option(metavar="N", help="0-based: 3, 0,2,5-7, -1 (last), all (by default) or mean."),
+    ] = None
     query: Annotated[
         str | None,
         typer.Option(metavar="TOKENS", help="Rows to show, by position or text: 3, 2-5, it, it:2."),
@@ -108,13 +112,22 @@ def show(
     """Run a text through a model and show its attention weights."""
     from attncli.analysis.selection import parse_selection
     from attncli.commands._hearing import open_sound
-    from attncli.commands._running import check_writing, choose_kind, open_source, plan_output, tell_checks
+    from attncli.commands._running import (
+        check_writing,
+        choose_kind,
+        model_name,
+        open_source,
+        plan_output,
+        tell_checks,
+    )
     from attncli.commands._showing import Showing
     from attncli.delivery import deliver
+    from attncli.sources.shipped import roles_of
 
     default = "table" if choice.top is not None else "heatmap"
     plan = plan_output(output, "MatrixGrid", default=default)
-    layers, heads = parse_selection(choice.layer, "layer"), parse_selection(choice.head, "head")
+    layers = parse_selection(choice.layer or "all", "layer")
+    heads = parse_selection(choice.head or "all", "head")
     check_writing(writing, model, choice.pair)
     said = text.read("show")
     heard = open_sound(said, choice, model, output, writing)
@@ -123,6 +136,8 @@ def show(
     else:
         source = open_source(said, choice.pair, model, scratch, output, writing, choice.stride)
     showing = Showing(source, choose_kind(source.kinds, choice.kind), layers, heads, choice)
+    if model.model is None and choice.layer is None and choice.head is None:
+        showing = showing.of_one_head(roles_of(model_name(model, scratch, choice.pair)))
     view, run = showing.view(plan.formats)
     tell_checks(run, output)
     deliver(view, plan)

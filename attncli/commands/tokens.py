@@ -44,7 +44,7 @@ class Choice:
     model: Annotated[
         str | None,
         typer.Option(
-            "--model", "-m", metavar="NAME", help="A model's folder or hub name; without it, words."
+            "--model", "-m", metavar="NAME", help="A model's folder, hub name or tiny-…; without it, words."
         ),
     ] = None
     offline: Annotated[bool, typer.Option("--offline", help="Download nothing.")] = False

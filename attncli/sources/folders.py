@@ -13,6 +13,7 @@ from pathlib import Path
 
 from attncli.errors import ModelError, did_you_mean
 from attncli.labels import safe_label
+from attncli.sources.shipped import shipped_folder, shipped_models
 
 _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _PREFIX = "models--"
@@ -22,7 +23,8 @@ def resolve_model_folder(name: str, revision: str = "main") -> Path | None:
     """Find the local folder of a model.
 
     Args:
-        name: A folder, or a name on the hub (``org/model``).
+        name: A model that comes with attncli, a folder, or a name on the hub (``org/model``). A folder that is called
+            as a shipped model is meant by its path alone: ``./tiny-decoder``.
         revision: Branch, tag or commit, for a name on the hub.
 
     Returns:
@@ -31,6 +33,8 @@ def resolve_model_folder(name: str, revision: str = "main") -> Path | None:
     Raises:
         ModelError: `name` is meant as a folder and there is none.
     """
+    if (shipped := shipped_folder(name)) is not None:
+        return shipped
     try:
         path = Path(name).expanduser()
         if path.is_dir():
@@ -71,8 +75,10 @@ def resolve_cached(name: str, revision: str = "main") -> Path | None:
 
 def missing_model(name: str, reason: str = "") -> ModelError:
     """Make the error for a hub name that is neither on this machine nor to be downloaded."""
-    known = cached_models()
-    close = did_you_mean(name, known) if known else None
+    cached = cached_models()
+    close = did_you_mean(name, [*shipped_models(), *cached])
+    if close and not cached and not close.startswith("did you mean"):
+        close = None  # ours are no choice for somebody who wants another model
     told = f", and {safe_label(reason)}" if reason else ""
     return ModelError(
         f"model {safe_label(name)}: no such folder, not in {safe_label(str(hub_cache()))}{told}",

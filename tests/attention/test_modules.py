@@ -209,3 +209,20 @@ def test_permuting_the_tokens_permutes_the_output_without_positions():
 def test_heads_that_do_not_divide_are_told(arguments, message):
     with pytest.raises(ValueError, match=message):
         MultiHeadAttention(D_MODEL, **arguments)
+
+
+# -- learned positions -------------------------------------------------------------------------------------------------
+
+
+def test_a_relative_bias_is_added_to_the_scores_and_reaches_who_observes():
+    module = MultiHeadAttention(D_MODEL, HEADS, causal=True, distances=2).double()
+    torch.nn.init.normal_(module.relative.table)
+    x, seen = inputs()[0], []
+    weights = module(x, observe=lambda operation, output: seen.append(operation))[1]
+    Q, K, _ = module.project(x)
+    bias = torch.stack(
+        [torch.stack([module.relative.table[:, max(j - i, -2) + 2] for j in range(i + 1)], -1) for i in [6]]
+    )[0]
+    expected = torch.softmax((Q[:, :, 6:] @ K.mT)[:, :, 0] * module.head_dim**-0.5 + bias, dim=-1)
+    torch.testing.assert_close(weights[:, :, 6], expected)
+    torch.testing.assert_close(seen[0].weights(range(HEADS), slice(0, 7)), weights)

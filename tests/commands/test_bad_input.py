@@ -9,12 +9,12 @@ from commandline import Cli, Result
 
 BAD: list[tuple[tuple[str, ...], int, str]] = [
     (("show", ""), 2, "text is empty"),
-    (("show", "a", "--layer", "1"), 2, "--layer 1: out of range"),
-    (("show", "a", "--head", "2"), 2, "this model has heads only 0"),
+    (("show", "a", "--layer", "2"), 2, "--layer 2: out of range"),
+    (("show", "a", "-m", "scratch", "--head", "2"), 2, "this model has heads only 0"),
     (("show", "a", "--head", "x"), 2, "not a head selection"),
     (("show", "a", "--query", "zebra"), 2, 'no token "zebra"'),
-    (("show", "a", "--query", "3"), 2, "positions go from 0 to 0"),
-    (("show", "a", "--kind", "cross"), 2, "there is only encoder attention here"),
+    (("show", "a", "--query", "3"), 2, "positions go from 0 to 1"),
+    (("show", "a", "--kind", "cross"), 2, "there is only decoder attention here"),
     (("show", "a", "--kind", "crosss"), 2, 'did you mean "cross"?'),
     (("show", "a", "--heads", "3"), 2, "--d-model 64"),
     (("show", "a", "--heads", "0"), 2, "--heads: must be at least 1"),
@@ -135,9 +135,9 @@ def test_an_answer_too_large_for_memory_ends_with_5_and_says_what_to_ask(
 
 def test_too_many_numbers_for_text_end_with_5(cli: Cli, monkeypatch) -> None:
     monkeypatch.setattr("attncli.delivery.LARGEST_TEXT", 8)
-    assert_told(cli("show", "a b c", "--json"), 5, "1 maps of 3×3 are 9 numbers")
-    assert cli("show", "a b c", "--json", "--yes-large").code == 0
-    assert cli("show", "a b c", "--json", "--top", "1").code == 0
+    assert_told(cli("show", "a b c", "-m", "scratch", "--json"), 5, "1 maps of 3×3 are 9 numbers")
+    assert cli("show", "a b c", "-m", "scratch", "--json", "--yes-large").code == 0
+    assert cli("show", "a b c", "-m", "scratch", "--json", "--top", "1").code == 0
 
 
 def test_an_unwritable_output_fails_before_anything_is_computed(

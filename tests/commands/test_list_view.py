@@ -41,13 +41,15 @@ def test_the_masks_list_names_the_variants_whose_patterns_mask_shows_too() -> No
     assert list_view("formats").header.notes == ()
 
 
-def test_models_are_those_of_the_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_models_are_ours_and_those_of_the_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
     assert list_view("models").header.notes[0].endswith(f"no model in {tmp_path}")
     snapshot = tmp_path / "models--org--tiny" / "snapshots" / "main"
     snapshot.mkdir(parents=True)
     (snapshot / "config.json").write_text("{}")
-    assert list_view("models").rows == (("org/tiny", str(snapshot)),)
+    rows = list_view("models").rows
+    assert [row[0] for row in rows] == ["tiny-decoder", "tiny-encoder", "tiny-translator", "org/tiny"]
+    assert rows[-1] == ("org/tiny", None, str(snapshot)) and all(row[1] for row in rows[:-1])
 
 
 def test_a_mistyped_kind_gets_a_hint() -> None:

@@ -9,19 +9,19 @@ LONG = " ".join(["the animal was too tired ."] * 100)  # 600 words
 
 
 def test_a_long_text_is_pooled_by_itself_for_a_terminal_and_says_so(cli: Cli) -> None:
-    result = cli("show", LONG)
+    result = cli("show", LONG, "-m", "scratch")
     assert result.code == 0 and "show 600×600" in result.out
     assert "pooled by max: 512×512 cells show 600×600 tokens" in " ".join(result.out.split())
 
 
 def test_data_formats_have_all_weights_of_a_long_text(cli: Cli, tmp_path) -> None:
-    assert cli("show", LONG, "-o", str(tmp_path / "x.npz")).code == 0
+    assert cli("show", LONG, "-m", "scratch", "-o", str(tmp_path / "x.npz")).code == 0
     with np.load(tmp_path / "x.npz", allow_pickle=False) as saved:
         assert saved["encoder.0"].shape == (1, 600, 600)
 
 
 def test_a_pooled_map_in_json_says_what_its_cells_are_and_fits_the_schema(cli: Cli) -> None:
-    document = cli("show", LONG, "--causal", "--pool", "mean", "--json").json
+    document = cli("show", LONG, "-m", "scratch", "--causal", "--pool", "mean", "--json").json
     jsonschema.Draft202012Validator(cli("schema", "show").json).validate(document)
     assert document["pooled"] == {"how": "mean", "queries": 600, "keys": 600}
     assert [token["position"] for token in document["query_tokens"][:4]] == [0, 1, 2, 3]
@@ -30,16 +30,20 @@ def test_a_pooled_map_in_json_says_what_its_cells_are_and_fits_the_schema(cli: C
 
 def test_a_pooled_maximum_is_the_maximum_of_the_full_weights(cli: Cli) -> None:
     pooled = np.array(
-        cli("show", LONG, "--pool", "max", "--json", "--yes-large").json["attention"][0]["weights"]
+        cli("show", LONG, "-m", "scratch", "--pool", "max", "--json", "--yes-large").json["attention"][0][
+            "weights"
+        ]
     )
-    full = np.array(cli("show", LONG, "--json", "--yes-large").json["attention"][0]["weights"])
+    full = np.array(
+        cli("show", LONG, "-m", "scratch", "--json", "--yes-large").json["attention"][0]["weights"]
+    )
     edges = [cell * 600 // 512 for cell in range(512)]
     expected = np.maximum.reduceat(np.maximum.reduceat(full, edges, axis=0), edges, axis=1)
     np.testing.assert_allclose(pooled, expected, atol=1e-6)
 
 
 def test_rows_zoom_in_at_full_resolution(cli: Cli) -> None:
-    document = cli("show", LONG, "--rows", "100-120", "--json").json
+    document = cli("show", LONG, "-m", "scratch", "--rows", "100-120", "--json").json
     assert [token["position"] for token in document["query_tokens"]] == list(range(100, 121))
     assert document["attention"][0]["shape"] == [21, 600]
 
@@ -67,7 +71,7 @@ def test_word_pieces_are_merged_and_rows_still_sum_to_one(cli: Cli, tiny_bert: s
 
 
 def test_a_picture_of_a_long_text_names_round_positions(cli: Cli, tmp_path) -> None:
-    assert cli("show", LONG, "-o", str(tmp_path / "x.svg")).code == 0
+    assert cli("show", LONG, "-m", "scratch", "-o", str(tmp_path / "x.svg")).code == 0
     picture = (tmp_path / "x.svg").read_text()
     assert ">100<" in picture and ">500<" in picture and json.dumps("pooled by max")[1:-1] in picture
 

@@ -10,20 +10,20 @@ from commandline import Cli
 TEXT = "the animal was too tired ."
 
 
-def test_a_sentence_without_a_model_is_shown_and_said_to_be_untrained(cli: Cli) -> None:
-    result = cli("show", "The animal was tired.")
+def test_the_scratch_model_is_said_to_be_untrained(cli: Cli) -> None:
+    result = cli("show", "The animal was tired.", "-m", "scratch")
     assert result.code == 0 and result.err == ""
     assert "scratch (untrained)" in result.out and "weights are random, not trained" in result.out
     assert "\x1b" not in result.out
 
 
 def test_json_has_the_documented_form_and_stdout_has_nothing_else(cli: Cli) -> None:
-    result = cli("show", "a b c", "--format", "json", "-q")
+    result = cli("show", "a b c", "--seed", "0", "--format", "json", "-q")
     document = result.json
     assert (document["schema"], document["command"], result.err) == (1, "show", "")
     assert [token["text"] for token in document["query_tokens"]] == ["a", "b", "c"]
     assert document["source"]["kind"] == "scratch" and document["provenance"]["seed"] == 0
-    assert document["provenance"]["argv"] == ["show", "a b c", "--format", "json", "-q"]
+    assert document["provenance"]["argv"] == ["show", "a b c", "--seed", "0", "--format", "json", "-q"]
     assert np.array(document["attention"][0]["weights"]).shape == (3, 3)
 
 
@@ -101,14 +101,17 @@ def test_cross_attention_is_what_a_pair_shows_by_default(cli: Cli, tiny_marian: 
 
 @pytest.mark.parametrize("arguments", [("-",), ()])
 def test_text_comes_from_stdin(cli: Cli, arguments: tuple[str, ...]) -> None:
-    document = cli("show", *arguments, "--json", stdin="zwölf Boxkämpfer\n".encode()).json
+    document = cli("show", *arguments, "-m", "scratch", "--json", stdin="zwölf Boxkämpfer\n".encode()).json
     assert [token["text"] for token in document["query_tokens"]] == ["zwölf", "Boxkämpfer"]
 
 
 def test_text_comes_from_a_file_and_may_start_with_a_dash(cli: Cli, tmp_path) -> None:
     (tmp_path / "t.txt").write_text("- one\n")
-    assert len(cli("show", "--file", str(tmp_path / "t.txt"), "--json").json["query_tokens"]) == 2
-    assert len(cli("show", "--json", "--", "-5 °C").json["query_tokens"]) == 4
+    assert (
+        len(cli("show", "-m", "scratch", "--file", str(tmp_path / "t.txt"), "--json").json["query_tokens"])
+        == 2
+    )
+    assert len(cli("show", "-m", "scratch", "--json", "--", "-5 °C").json["query_tokens"]) == 4
 
 
 @pytest.mark.parametrize("ending", ["png", "svg", "pdf", "json", "csv", "npz", "md", "tsv", "ndjson"])
@@ -141,3 +144,60 @@ def test_the_strongest_keys_are_listed(cli: Cli, tiny_bert: str) -> None:
     row = cli(*common).json["attention"][0]["weights"][0]
     top = cli(*common, "--top", "3").json["attention"][0]["top"][0]
     assert [entry["key"] for entry in top] == np.argsort(row)[::-1][:3].tolist()
+
+
+def test_without_a_model_the_trained_decoder_shows_a_head_and_says_what_to_look_at(cli: Cli) -> None:
+    result = cli("show", "She walked to the garden, and he walked to the house.")
+    said = " ".join(result.out.split())
+    assert result.code == 0 and result.err == "" and "untrained" not in said
+    assert "tiny-decoder · decoder self-attention layer 1 head" in said
+    assert "an induction head: a token that came before attends to what followed it then" in said
+
+
+def test_a_text_in_which_nothing_comes_again_shows_the_previous_token_head(cli: Cli) -> None:
+    document = cli("show", "The animal was tired.", "--json", "-q").json
+    assert document["source"]["kind"] == "trained" and document["source"]["name"] == "tiny-decoder"
+    assert document["provenance"]["seed"] is None and document["attention"][0]["layer"] == 0
+    assert "each token attends to the one before it" in document["notes"][0]
+
+
+def test_all_heads_of_a_shipped_model_are_shown_where_it_is_named_or_they_are_asked_for(cli: Cli) -> None:
+    named = cli("show", "the cat", "-m", "tiny-decoder", "--json", "-q").json["attention"]
+    asked = cli("show", "the cat", "--layer", "all", "--json", "-q").json["attention"]
+    assert [(m["layer"], m["head"]) for m in named] == [
+        (layer, head) for layer in (0, 1) for head in range(4)
+    ]
+    assert named == asked
+
+
+def test_a_translation_shows_cross_attention_by_itself(cli: Cli) -> None:
+    document = cli("show", "may the first, nineteen ten", "-m", "tiny-translator", "--json", "-q").json
+    jsonschema.Draft202012Validator(cli("schema", "show").json).validate(document)
+    assert {m["kind"] for m in document["attention"]} == {"cross"}
+    assert "".join(token["text"] for token in document["query_tokens"]) == "<s>1910-05-01"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("-m", "tiny-decoder", "--heads", "2"), 2, "--heads is for the scratch model, not for tiny-decoder"),
+        (("-m", "tiny-decoder", "--variant", "linear"), 2, "--variant is for the scratch model"),
+        (("-m", "tiny-decoder", "--dtype", "float16"), 2, "--dtype is not for tiny-decoder"),
+        (("-m", "tiny-encoder", "--device", "cuda"), 2, "--device is not for tiny-encoder"),
+        (("-m", "tiny-encoder", "--pair", "b"), 2, "tiny-encoder takes one text"),
+        (("-m", "tiny-decoder", "--generate", "3"), 2, "--generate needs a pretrained model"),
+        (("--layer", "2"), 2, "--layer 2: out of range"),
+    ],
+)
+def test_what_a_shipped_model_does_not_take_is_told(
+    cli: Cli, arguments: tuple, code: int, words: str
+) -> None:
+    result = cli("show", "a b", *arguments)
+    assert (result.code, result.out) == (code, "") and words in result.err
+    assert len(result.err.splitlines()) <= 3
+
+
+@pytest.mark.parametrize("option", [("--heads", "2"), ("--causal",), ("--seed", "3"), ("--pair", "b"),
+                                    ("--d-model", "8"), ("--layers", "2"), ("--variant", "linear")])  # fmt: skip
+def test_an_option_of_the_scratch_model_selects_it(cli: Cli, option: tuple[str, ...]) -> None:
+    assert cli("show", "a b", *option, "--json", "-q").json["source"]["kind"] == "scratch"
