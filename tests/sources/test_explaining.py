@@ -14,6 +14,7 @@ from attncli.explained import Explained
 from attncli.sources.explaining import explain
 from attncli.sources.pretrained import PretrainedSource, open_model
 from attncli.sources.scratch import ScratchSource
+from attncli.sources.trained import TrainedSource
 
 TEXT = "the animal was too tired ."
 REAL = "The animal didn't cross the street because it was too tired."
@@ -160,6 +161,19 @@ def test_the_scratch_models_heads_together_add_what_their_layer_adds(kind: str) 
     together = sum(row.added.vector for row in rows)
     np.testing.assert_allclose(together, rows[0].added.all_heads, atol=1e-5)
     assert rows[0].added.stream is not None and rows[0].input is not None
+
+
+def test_a_shipped_model_is_explained_with_its_own_projections() -> None:
+    source = TrainedSource("tiny-translator", "the fourth of july, seventeen seventy-six")
+    row, run = explain(source, "cross", 1, 2, 3)
+    check_arithmetic(row)
+    attention = source.network.decoder[1].cross
+    near(row.query, attention.query(torch.from_numpy(row.input))[32:48])
+    near(row.value, attention.value(torch.from_numpy(row.key_input))[:, 32:48])
+    alone = torch.zeros(64)
+    alone[32:48] = torch.from_numpy(row.output)
+    near(row.added.vector, attention.output(alone) - attention.output.bias)
+    assert row.added.stream is not None and run.source.kind == "trained"
 
 
 def test_the_residual_stream_of_the_scratch_model_is_what_its_layer_is_given() -> None:
