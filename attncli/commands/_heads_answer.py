@@ -112,7 +112,7 @@ def _answer(ledger: Ledger, question: Question, wanted: Wanted) -> Answer:
     changes = None
     if question.old is not None:
         changes = question.old[0], changes_since(heads, question.old[1], wanted.by)
-    notes = [] if ledger.run is None else list(ledger.run.notes)
+    notes = list(ledger.notes or ())
     if question.source.cut:
         notes.append(f"{question.source.cut:,} texts were cut to the model's length")
     return Answer(

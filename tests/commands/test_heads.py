@@ -298,3 +298,9 @@ def test_left_out_special_tokens_are_told(cli: Cli, corpus: str, tiny_bert: str)
     assert all("delimiter" not in head["metrics"] and 0 < head["excluded"] < 1 for head in found["heads"])
     assert any("special tokens left out as keys" in note for note in found["notes"])
     jsonschema.validate(found, schema())
+
+
+def test_what_is_told_of_the_texts_is_not_of_the_shuffled_ones(cli: Cli) -> None:
+    line = ("the fourth of july, seventeen seventy-six", "-m", "tiny-translator", "-f", "json")
+    told = [note for note in cli("heads", *line).err.splitlines() if "wrote" in note]
+    assert told == [note for note in cli("show", *line).err.splitlines() if "wrote" in note] != []
