@@ -163,11 +163,6 @@ def _notes(answer: Answer, wanted: Wanted, ranked: Sequence[Head]) -> list[str]:
         notes.append(
             "null: even weight, or shuffled texts where they explain more; attncli list metrics says which"
         )
-    if any(not math.isnan(number.stderr) for head in ranked[:1] for number in head.numbers.values()):
-        notes.append("± is the standard error over texts")
-    beside = [f"{name} in {metric_column(name).unit}" for name in _beside(wanted.by, ranked)]
-    if beside:
-        notes.append(", ".join(beside))
     changed = answer.thresholds.changed()
     notes.append(
         f"named where the weight is {THRESHOLD:g} above its null{f' ({changed})' if changed else ''} and by more than "
@@ -254,11 +249,18 @@ def _ranking_table(answer: Answer, wanted: Wanted, ranked: Sequence[Head], plain
         Column("labels", "named"),
     )
     rows = tuple(_row(head, by, beside) for head in shown)
-    header = plain
-    if len(ranked) > len(shown):
-        text = f"the first {len(shown)} of {len(ranked)}: --top {len(ranked)} and the data formats have all"
-        header = Header(command="heads", title=text, provenance=plain.provenance)
+    header = Header(command="heads", title=_about_columns(ranked, shown, beside), provenance=plain.provenance)
     return Table(header, columns, rows, "heads")
+
+
+def _about_columns(ranked: Sequence[Head], shown: Sequence[Head], beside: Sequence[str]) -> str:
+    """Say what the table's columns hold, and how many heads it leaves out."""
+    parts = [f"{name} in {metric_column(name).unit}" for name in beside]
+    if any(not math.isnan(number.stderr) for head in shown[:1] for number in head.numbers.values()):
+        parts.insert(0, "± standard error over texts")
+    if len(ranked) > len(shown):
+        parts.insert(0, f"the first {len(shown)} of {len(ranked)} (--top)")
+    return " · ".join(parts)
 
 
 def _beside(by: str, heads: Sequence[Head]) -> list[str]:
