@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import random
+import resource
 import subprocess
 import sys
 import time
@@ -93,9 +94,15 @@ def peak_memory(folder: Path, count: int) -> float:
 
 
 def own_peak() -> float:
-    """Give this process's peak memory in MiB; its `ru_maxrss` would include what the parent had when it forked."""
-    status = Path("/proc/self/status").read_text()
-    return float(status.partition("VmHWM:")[2].split()[0]) / 1024
+    """Give this process's peak memory in MiB.
+
+    From Linux' own account where there is one: `ru_maxrss` includes what the parent had when it forked.
+    """
+    status = Path("/proc/self/status")
+    text = status.read_text() if status.exists() else ""
+    if "VmHWM:" in text:
+        return float(text.partition("VmHWM:")[2].split()[0]) / 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def rows(folder: Path, count: int, rounds: int) -> Iterator[Row]:
