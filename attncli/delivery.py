@@ -298,10 +298,11 @@ def _check_size(view: View, to: Plan) -> None:
     names = [name for _, name in to.files] + ([to.stdout] if to.stdout else [])
     texts = [name for name in names if name in ("json", "ndjson", "csv", "tsv", "md")]
     if count > LARGEST_TEXT and texts:
-        shape = f"{len(view.matrices)} maps of {len(view.query_tokens):,}×{columns:,}"
+        maps = len(view.matrices)
+        shape = f"{maps} map{'s' if maps > 1 else ''} of {len(view.query_tokens):,}×{columns:,}"
         less = "-o run.npz, --top K" if view.top is None else "-o run.npz"
         raise TooLargeError(
-            f"{shape} are {count:,} numbers, about {count * 12 / 2**20:,.0f} MiB as {texts[0]}",
+            f"{shape}: {count:,} numbers, about {count * 12 / 2**20:,.0f} MiB as {texts[0]}",
             f"use {less}, fewer layers and heads, or --yes-large",
         )
 

@@ -135,7 +135,7 @@ def test_an_answer_too_large_for_memory_ends_with_5_and_says_what_to_ask(
 
 def test_too_many_numbers_for_text_end_with_5(cli: Cli, monkeypatch) -> None:
     monkeypatch.setattr("attncli.delivery.LARGEST_TEXT", 8)
-    assert_told(cli("show", "a b c", "-m", "scratch", "--json"), 5, "1 maps of 3×3 are 9 numbers")
+    assert_told(cli("show", "a b c", "-m", "scratch", "--json"), 5, "1 map of 3×3: 9 numbers")
     assert cli("show", "a b c", "-m", "scratch", "--json", "--yes-large").code == 0
     assert cli("show", "a b c", "-m", "scratch", "--json", "--top", "1").code == 0
 

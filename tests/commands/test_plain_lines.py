@@ -109,7 +109,7 @@ def test_drawing_a_saved_run_builds_no_validators(cli: Cli, tmp_path) -> None:
     script = f"""
 import sys
 from attncli.cli import main
-assert main(["render", {path!r}, "-q", "--head", "0"]) == 0
+assert main(["render", {path!r}, "-q", "--query", "0"]) == 0
 found = {{"pydantic", "importlib.metadata", "matplotlib", "pygments", "markdown_it"}} & set(sys.modules)
 assert not found, found
 """

@@ -73,8 +73,8 @@ def test_a_list_of_more_than_ten_million_numbers_is_refused_too(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("attncli.delivery.LARGEST_TEXT", 1000)
-    result = cli("show", LONG, "--top", "2", "-f", "csv")
-    assert result.code == 5 and "1 maps of 600×2 are 1,200 numbers" in result.err
+    result = cli("show", LONG, "-m", "scratch", "--top", "2", "-f", "csv")
+    assert result.code == 5 and "1 map of 600×2: 1,200 numbers" in result.err
     assert "--top" not in result.err
 
 
