@@ -9,7 +9,7 @@ from attncli.errors import UsageError
 from attncli.record import Kind, Tokens
 
 if TYPE_CHECKING:
-    from attncli.commands._running import Opened
+    from attncli.commands._opening import Opened
     from attncli.commands.explain import Choice
     from attncli.sources.explaining import Explainable
 
@@ -33,7 +33,8 @@ def explain_row(
     text: TextInput, choice: Choice, model: ModelOptions, scratch: ScratchOptions, output: OutputOptions
 ) -> None:
     """Explain one row of one head of a model."""
-    from attncli.commands._running import choose_kind, open_source, plan_output, provenance, tell_checks
+    from attncli.commands._opening import open_source
+    from attncli.commands._running import choose_kind, plan_output, provenance, tell_checks
     from attncli.delivery import deliver
 
     plan = plan_output(output, "Steps", default="diagram" if choice.diagram else "steps")

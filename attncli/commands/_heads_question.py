@@ -93,7 +93,8 @@ def ask(
     lines = None if _is_probe(probe) else _lines(text, corpus)
     source, drawn, rule, device = _open(lines, corpus, probe, model, scratch, output)
 
-    from attncli.commands._running import choose_kind, model_name
+    from attncli.commands._opening import model_name
+    from attncli.commands._running import choose_kind
 
     kind = choose_kind(source.kinds, ranking.kind)
     names = _metric_names(kind, by, ranking.where)
@@ -269,8 +270,8 @@ def _open(
         assert lines is not None
         return _text_by_text(lines, rule, corpus, model, scratch, output), None, rule, "cpu"
 
+    from attncli.commands._opening import load_model
     from attncli.commands._ranks import ranks_from
-    from attncli.commands._running import load_model
     from attncli.sources.batches import BatchedModel
     from attncli.sources.probes import random_repeated, repeated_from_ids
 
@@ -302,7 +303,7 @@ def _text_by_text(
     scratch: ScratchOptions,
     output: OutputOptions,
 ) -> TextSource:
-    from attncli.commands._running import open_source
+    from attncli.commands._opening import open_source
     from attncli.commands._text_by_text import TextByText
 
     example: tuple[str, str | None] = "a", "a" if corpus.pair_field else None

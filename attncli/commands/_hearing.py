@@ -6,8 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from attncli.commands._opening import Opened, Writing, load_options
 from attncli.commands._options import ModelOptions, OutputOptions
-from attncli.commands._running import Opened, Writing, load_options, sign_of_life
+from attncli.commands._running import sign_of_life
 from attncli.errors import UsageError
 from attncli.labels import safe_label
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Literal, Protocol, cast
 
 from attncli.analysis.selection import Selection, parse_selection
-from attncli.commands._running import Opened, provenance
+from attncli.commands._opening import Opened
+from attncli.commands._running import provenance
 from attncli.delivery import LISTS
 from attncli.errors import UsageError, did_you_mean
 from attncli.record import HeadRole, Kind, Run, Tokens

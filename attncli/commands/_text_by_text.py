@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from attncli.commands._running import Opened
+from attncli.commands._opening import Opened
 from attncli.errors import UsageError
 from attncli.record import Axis, Batch, Kind, Observer, Run, Shuffled, Tokens
 from attncli.sources.batches import Encoded, Feed, RowRule, Side, is_punctuation

@@ -95,7 +95,8 @@ def mask(pattern: Pattern, model: ModelOptions, output: OutputOptions) -> None:
 def _of_model(pattern: Pattern, model: ModelOptions, output: OutputOptions) -> MatrixGrid:
     """Run a model and keep the masks it used."""
     from attncli.analysis.selection import parse_selection
-    from attncli.commands._running import choose_kind, open_source, provenance, tell_checks
+    from attncli.commands._opening import open_source
+    from attncli.commands._running import choose_kind, provenance, tell_checks
     from attncli.errors import UsageError
 
     lengths = (pattern.seq_len, pattern.key_len)

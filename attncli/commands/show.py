@@ -112,14 +112,8 @@ def show(
     """Run a text through a model and show its attention weights."""
     from attncli.analysis.selection import parse_selection
     from attncli.commands._hearing import open_sound
-    from attncli.commands._running import (
-        check_writing,
-        choose_kind,
-        model_name,
-        open_source,
-        plan_output,
-        tell_checks,
-    )
+    from attncli.commands._opening import check_writing, model_name, open_source
+    from attncli.commands._running import choose_kind, plan_output, tell_checks
     from attncli.commands._showing import Showing
     from attncli.delivery import deliver
     from attncli.sources.shipped import roles_of

@@ -85,7 +85,7 @@ def test_means_over_heads_and_layers_are_means() -> None:
 def test_an_answer_that_does_not_fit_in_memory_is_refused_with_the_arithmetic() -> None:
     kept = full(memory=lambda: 1000)
     with pytest.raises(
-        TooLargeError, match=r"12 maps of 7×7 weights need 2\.87 KiB; 1e\+03 B are free"
+        TooLargeError, match=r"12 maps of 7×7 weights: 2\.87 KiB needed; 1e\+03 B are free"
     ) as caught:
         emit([kept])
     assert caught.value.exit_code == 5
