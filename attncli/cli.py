@@ -21,6 +21,8 @@ ABOUT = """See attention, measure it, check it: your own, from scratch, or any p
 EXAMPLES = (
     'attncli show "The animal didn\'t cross the street because it was too tired."',
     'attncli show "…" --model ./all-minilm-l6-v2 --layer 0-5 --head all -o heads.png',
+    'attncli explain "…" --query it',
+    "attncli heads --file corpus.txt --model ./all-minilm-l6-v2",
     "attncli mask causal --seq-len 8",
 )
 
