@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from attncli.analysis.roles import ROLE, Head
+from attncli.analysis.head_numbers import ROLE, Head
 from attncli.view import Column, Header, Table
 
 _SHOWN = 20

@@ -143,7 +143,7 @@ def _check_probe(text: TextInput, corpus: CorpusOptions, probe: ProbeOptions, mo
 
 def _check_by(by: str) -> str:
     from attncli import registry
-    from attncli.analysis.roles import ROLE
+    from attncli.analysis.head_numbers import ROLE
 
     name = by.replace("-", "_")
     known = [ROLE, *registry.entries("metrics")]
@@ -154,7 +154,7 @@ def _check_by(by: str) -> str:
 
 def _metric_names(kind: Kind, by: str, where: str | None) -> tuple[str, ...]:
     from attncli import registry
-    from attncli.analysis.roles import ROLE
+    from attncli.analysis.head_numbers import ROLE
 
     entries = registry.entries("metrics")
     names = tuple(name for name, entry in entries.items() if kind in entry.attributes["kinds"])  # type: ignore[operator]

@@ -1,7 +1,7 @@
 """attncli render: Draw a saved run again, in any form: a picture, a table, data.
 
-FILE is what show, mask, compare or bench wrote with -o run.npz or -o run.json; - reads it from stdin. No model is
-loaded: capture on a large machine, look at it on a small one.
+FILE is what show, mask, compare, bench, heads or find wrote with -o run.json (or -o run.npz); - reads it from stdin. No
+model is loaded: capture on a large machine, look at it on a small one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from attncli.commands._options import OutputOptions, spread
 
 if TYPE_CHECKING:
     from attncli.record import Provenance
-    from attncli.view import MatrixGrid
+    from attncli.view import Curves, HeadRanking, MatrixGrid
 
 EXAMPLES = (
     "attncli render run.npz",
@@ -23,6 +23,7 @@ EXAMPLES = (
     "attncli render run.npz --query it --format table --top 3",
     "attncli render run.json --head mean -o heads.svg -o heads.csv",
     "attncli render bench.json -o bench.svg",
+    "attncli render heads.json --format heatmap",
 )
 
 
@@ -54,18 +55,21 @@ class Choice:
         whole = self.query is None and self.key is None
         return whole and not any("mean" in asked for asked in (self.layer, self.head))
 
-    def refuse_parts(self) -> None:
-        """Refuse to draw a part of a run that has no heads and tokens.
+    def refuse_parts(self, view: Curves | HeadRanking) -> None:
+        """Refuse to draw a part of a run that has no matrices.
 
         Raises:
             UsageError: A part was asked for.
         """
         from attncli.errors import UsageError
 
-        whole = Choice(self.file)
+        whole, what = (
+            Choice(self.file),
+            "a benchmark" if view.header.command == "bench" else "a ranking of heads",
+        )
         for name in ("layer", "head", "query", "key", "top"):
             if getattr(self, name) != getattr(whole, name):
-                raise UsageError(f"--{name}: a benchmark has no heads and tokens", "leave it out")
+                raise UsageError(f"--{name}: {what} is drawn whole", "leave it out")
 
 
 @spread
@@ -76,15 +80,15 @@ def render(choice: Choice, output: OutputOptions) -> None:
     from attncli.commands._running import plan_output
     from attncli.delivery import deliver
     from attncli.saved.reading import load_run
-    from attncli.view import Curves
+    from attncli.view import MatrixGrid
 
     view = load_run(choice.file)
     header = replace(view.header, provenance=_drawn_again(view.header.provenance))
-    if isinstance(view, Curves):
-        choice.refuse_parts()
-        deliver(replace(view, header=header), plan_output(output, "Curves", default="table"))
-    else:
+    if isinstance(view, MatrixGrid):
         _draw(replace(view, header=header), choice, output)
+    else:
+        choice.refuse_parts(view)
+        deliver(replace(view, header=header), plan_output(output, type(view).__name__, default="table"))
 
 
 def _draw(grid: MatrixGrid, choice: Choice, output: OutputOptions) -> None:

@@ -6,7 +6,6 @@ from attncli.bench.drawing import CLOCKS, curves_of
 from attncli.saved.fields import Fields
 from attncli.view import Curves, Header
 
-_OF_ALL = ("schema", "command", "title", "notes", "provenance")
 _NUMBERS = (
     "iqr",
     "peak_bytes",
@@ -38,8 +37,7 @@ def benchmark_of(document: Fields, header: Header) -> Curves:
     if "changes" in document.values:
         for change in document.parts("changes"):
             _check(change, texts=("variant",), counts=("seq_len",), numbers=("before", "now", "ratio"))
-    body = {key: value for key, value in document.values.items() if key not in _OF_ALL}
-    return curves_of(body, header)
+    return curves_of(document.body, header)
 
 
 def _check_cell(cell: Fields) -> None:

@@ -21,17 +21,21 @@ from attncli.record import KINDS, Provenance, SourceInfo, Token, Tokens
 from attncli.render.npz import by_site
 from attncli.saved.fields import Fields
 from attncli.saved.numbers import matrix_from_json, require_range
-from attncli.view import SCHEMA, Curves, Header, Matrix, MatrixGrid, Pooling
+from attncli.view import SCHEMA, Curves, Header, HeadRanking, Matrix, MatrixGrid, Pooling
 
 _ZIP = b"PK"
-_NO_RUN = "render draws what show, mask, compare and bench wrote with -o run.npz or -o run.json"
+_NO_RUN = "render draws what show, mask, compare, bench, heads and find wrote with -o run.json or -o run.npz"
+_LISTS = {"bench": "cells", "heads": "heads", "find": "heads"}
+"""The key that holds the answer of commands which give no matrices."""
+
 _OF_ENTRY = {"name", "kind", "layer", "head", "kv_head", "shape", "weights", "allowed", "top", "allowed_keys"}
 _SEGMENTS = ("system", "user", "assistant", "prompt", "generated")
 
+Saved = MatrixGrid | Curves | HeadRanking
 Unit = Literal["weight", "mask", "signed"]
 
 
-def load_run(path: str) -> MatrixGrid | Curves:
+def load_run(path: str) -> Saved:
     """Read a saved run; ``-`` is stdin. What kind of file it is, its first bytes tell.
 
     Raises:
@@ -57,7 +61,7 @@ def _opened(path: str) -> BinaryIO:
         raise ReadError(f"{safe_label(path)}: {safe_label(reason)}") from error
 
 
-def read_run(stream: BinaryIO, name: str) -> MatrixGrid | Curves:
+def read_run(stream: BinaryIO, name: str) -> Saved:
     """Read a run from an open file.
 
     Args:
@@ -71,12 +75,20 @@ def read_run(stream: BinaryIO, name: str) -> MatrixGrid | Curves:
     return _from_npz(stream, name) if start == _ZIP else _from_json(stream.read(), name)
 
 
-def _from_json(content: bytes, name: str) -> MatrixGrid | Curves:
+def _from_json(content: bytes, name: str) -> Saved:
     document = _document(content, name)
     if document.values["command"] == "bench":
         from attncli.saved.benchmarks import benchmark_of
 
         return benchmark_of(document, _header(document))
+    if document.values["command"] == "heads":
+        from attncli.saved.heads import heads_ranking
+
+        return heads_ranking(document, _header(document))
+    if document.values["command"] == "find":
+        from attncli.saved.found import found_ranking
+
+        return found_ranking(document, _header(document))
 
     def numbers(entry: Fields, unit: str, queries: Tokens, keys: Tokens) -> Matrix:
         return matrix_from_json(entry, unit, len(queries), keys)
@@ -89,7 +101,8 @@ def _from_npz(stream: BinaryIO, name: str) -> MatrixGrid:
     meta = arrays.get("meta")
     if meta.ndim != 0 or meta.dtype.kind != "U":
         raise arrays.wrong("meta", "is no text")
-    grid = _grid(_document(str(meta[()]).encode("utf-8", "surrogatepass"), name), _empty)
+    document = _document(str(meta[()]).encode("utf-8", "surrogatepass"), name)
+    grid = _grid(document, _empty)
     matrices: dict[int, Matrix] = {}
     for site, members in by_site(grid).items():
         filled = arrays.fill(site, members, grid)
@@ -176,10 +189,10 @@ def _document(content: bytes, name: str) -> Fields:
             f"{name}: written by a later attncli (schema {parsed['schema']}; this one reads {SCHEMA})",
             "update attncli",
         )
-    if "attention" not in parsed and not (parsed["command"] == "bench" and "cells" in parsed):
-        command = safe_label(str(parsed["command"]))
+    command = str(parsed["command"])
+    if _LISTS.get(command, "attention") not in parsed:
         raise ReadError(
-            f"{name}: an answer of attncli {command}, which has no matrices or curves to draw", _NO_RUN
+            f"{name}: an answer of attncli {safe_label(command)}, which has nothing to draw", _NO_RUN
         )
     return Fields(parsed, name)
 

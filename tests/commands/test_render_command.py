@@ -131,16 +131,18 @@ def test_what_cannot_be_drawn_ends_with_one_line_and_its_exit_code(cli: Cli, tmp
 
 
 def test_drawing_loads_neither_torch_nor_transformers(cli: Cli, tmp_path: Path, benchmark: Path) -> None:
-    path = str(tmp_path / "run.npz")
+    path, ranking = str(tmp_path / "run.npz"), str(tmp_path / "heads.json")
     cli(*RUNS["show"], "-q", "-o", path)
+    cli(*RANKINGS["heads"], "-q", "-o", ranking)
     script = f"""
+import itertools
 import sys
 from attncli.cli import main
 for form in {FORMS!r}:
     assert main(["render", {path!r}, "-f", form, "-q", "--head", "mean", "--query", "was"]) == 0
     assert not {{"torch", "transformers", "matplotlib", "tokenizers"}} & set(sys.modules), form
-for form in ("table", "json", "csv"):
-    assert main(["render", {str(benchmark)!r}, "-f", form, "-q"]) == 0
+for form, file in itertools.product(("table", "json", "csv"), ({str(benchmark)!r}, {ranking!r})):
+    assert main(["render", file, "-f", form, "-q"]) == 0
     assert not {{"torch", "transformers", "matplotlib", "tokenizers"}} & set(sys.modules), form
 assert main(["render", {path!r}, "-o", {str(tmp_path / "a.png")!r}]) == 0
 assert main(["render", {str(benchmark)!r}, "-o", {str(tmp_path / "b.svg")!r}]) == 0
@@ -193,6 +195,37 @@ def test_a_benchmarks_curves_are_drawn_again(cli: Cli, benchmark: Path, tmp_path
 
 
 def test_a_benchmark_has_no_heads_to_pick(cli: Cli, benchmark: Path) -> None:
-    assert "--head: a benchmark has no heads" in cli("render", str(benchmark), "--head", "1").err
-    assert "--top: a benchmark has no heads" in cli("render", str(benchmark), "--top", "1").err
+    assert "--head: a benchmark is drawn whole" in cli("render", str(benchmark), "--head", "1").err
+    assert "--top: a benchmark is drawn whole" in cli("render", str(benchmark), "--top", "1").err
     assert cli("render", str(benchmark), "-o", "x.npz").code == 2
+
+
+RANKINGS = {
+    "heads": ("heads", TEXT, "--model", "tiny-decoder", "--null-texts", "0"),
+    "some": ("heads", TEXT, "--model", "scratch", "--by", "entropy", "--where", "layer < 1", "--top", "3"),
+    "find": ("find", TEXT, "--from", "tired", "--to", "animal", "--model", "tiny-encoder", "--top", "2"),
+}
+
+
+@pytest.mark.parametrize("name", RANKINGS)
+def test_a_ranking_of_heads_comes_out_as_it_did_in_every_form(cli: Cli, tmp_path: Path, name: str) -> None:
+    endings = ["csv", "tsv", "ndjson", "md", "png", "svg", "pdf"]
+    first, second = ([tmp_path / f"{run}.{ending}" for ending in endings] for run in "ab")
+    path = tmp_path / "run.json"
+    outputs = [part for file in (path, *first) for part in ("-o", str(file))]
+    assert cli(*RANKINGS[name], "-q", *outputs).code == 0
+    assert cli("render", str(path), "-q", *[p for file in second for p in ("-o", str(file))]).code == 0
+    assert all(a.read_bytes() == b.read_bytes() for a, b in zip(first, second, strict=True))
+    again = cli("render", str(path), "-q", "--json").json
+    assert without_provenance(again) == without_provenance(json.loads(path.read_text()))
+    assert again["provenance"]["original"]["argv"][0] == RANKINGS[name][0]
+    for form in ("table", "heatmap"):
+        direct = cli(*RANKINGS[name], "-q", "-f", form).out
+        assert cli("render", str(path), "-q", "-f", form).out == direct and len(direct) > 40
+
+
+def test_a_ranking_of_heads_has_no_part_to_pick(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    cli(*RANKINGS["heads"], "-q", "-o", str(path))
+    result = cli("render", str(path), "--layer", "1")
+    assert (result.code, "--layer: a ranking of heads is drawn whole" in result.err) == (2, True)

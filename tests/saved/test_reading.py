@@ -166,7 +166,7 @@ BAD: dict[str, tuple[bytes, str]] = {
     "deep": (b"[" * 200_000, "neither a JSON document"),
     "other json": (b'{"a": 1}', "not attncli's"),
     "list": (b"[1, 2]", "not attncli's"),
-    "table": (written(table(), json_format), "an answer of attncli tokens, which has no matrices"),
+    "table": (written(table(), json_format), "an answer of attncli tokens, which has nothing to draw"),
     "future": (document(schema=2), r"written by a later attncli \(schema 2; this one reads 1\)"),
     "other npz": (archive(a=np.zeros(3)), "no array meta"),
     "no weights": (changed(decoder__0=None), "no array decoder.0"),
