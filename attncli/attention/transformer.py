@@ -161,7 +161,7 @@ class Transformer(nn.Module):
         if both != (target is not None):
             raise ValueError("an encoder–decoder takes a target, and no other model does")
         keys = None if mask is None else mask[:, None, None]
-        memory = None
+        memory: Tensor | None = None
         if self.encoder_norm is not None:
             memory = self.encoder_norm(self._through("encoder", self.embed(ids), None, keys, watch))
         if self.decoder_norm is None:

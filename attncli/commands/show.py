@@ -15,7 +15,7 @@ import typer
 from attncli.commands._options import ModelOptions, OutputOptions, ScratchOptions, TextInput, spread
 
 EXAMPLES = (
-    'attncli show "The cat sat on the mat, and the dog sat on the log."',
+    'attncli show "My mother told my sister, and my sister told my father."',
     'attncli show "the fourth of july, seventeen seventy-six" --model tiny-translator',
     'attncli show "The animal was too tired." --model ./all-minilm-l6-v2 --layer 0-5 --head all -o heads.png',
     'attncli show "The animal was too tired." -m ./all-minilm-l6-v2 --layer 4 --head 7 --format table --top 3',

@@ -14,6 +14,7 @@ from torch import Tensor
 from attncli.attention.operation import AttentionOperation
 from attncli.attention.transformer import Shape, Transformer
 from attncli.errors import UsageError
+from attncli.labels import safe_label
 from attncli.record import KINDS, Kind, Observer, Run, Site, SourceInfo, Tokens
 from attncli.registry import Entry
 from attncli.sources.emission import Emitter
@@ -69,7 +70,7 @@ class TrainedSource:
         self.tokens = self._cut(self._tokens(text, "the text"), truncate)
         self.ids = _ids(self.tokens)
         self.target_tokens = self._target(pair, truncate) if self.card.is_pair else None
-        self._say_unknown()
+        self._say_unknown(text)
 
     @property
     def network(self) -> Transformer:
@@ -156,11 +157,12 @@ class TrainedSource:
         self.notes.append(f"the text was cut to {LONGEST:,} of its {len(tokens):,} tokens")
         return tokens[:LONGEST]
 
-    def _say_unknown(self) -> None:
+    def _say_unknown(self, text: str) -> None:
         number = self.tokenizer.token_to_id("<unk>")
-        unknown = [token.label for token in self.tokens if number is not None and token.id == number]
+        unknown = [text[token.start : token.end] for token in self.tokens if token.id == number]
         if unknown:
-            self.notes.append(f"{self.card.name} does not know: {', '.join(dict.fromkeys(unknown))}")
+            names = ", ".join(safe_label(word) for word in dict.fromkeys(unknown))
+            self.notes.append(f"{self.card.name} does not know: {names}")
 
 
 def load_transformer(folder: Path, card: Card) -> Transformer:

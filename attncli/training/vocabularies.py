@@ -18,15 +18,17 @@ def pieces(texts: Iterable[str], size: int, *, ends: bool) -> Tokenizer:
     Reference:
         Sennrich et al. 2016, arXiv 1508.07909; Radford et al. 2019, §2.2 (over bytes).
     """
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
     specials = ["<s>", "</s>", "<mask>"] if ends else ["<s>"]
+    # A gap takes in the space before it, as the pieces do.
+    added = [AddedToken(name, lstrip=name == "<mask>", special=True) for name in specials]
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=size,
-        special_tokens=specials,
+        special_tokens=added,
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
     )

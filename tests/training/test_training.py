@@ -52,12 +52,11 @@ def test_without_text_the_command_says_how_to_get_it(
     assert "apt-get install" in capsys.readouterr().err
 
 
-def test_three_quarters_of_what_a_decoder_reads_come_again() -> None:
+def test_seven_eighths_of_what_a_decoder_reads_come_again() -> None:
     ids = torch.arange(1, 5001)
     drawn = decoder.Task(ids, start=0, vocabulary=5001).draw(8, torch.Generator().manual_seed(3))
-    assert drawn.shape in ((8, 64), (2, 256)) and bool((drawn[:, 0] == 0).all())
-    has_repeats = [len(row.unique()) < len(row) for row in drawn]
-    assert has_repeats == [index % 4 >= 1 for index in range(len(drawn))]
+    assert drawn.shape == (8, 64) and bool((drawn[:, 0] == 0).all())
+    assert [len(row.unique()) < len(row) for row in drawn] == [False] + [True] * 7
 
 
 def test_an_encoder_s_gaps_are_a_third_and_never_special() -> None:
