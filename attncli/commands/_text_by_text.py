@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 
@@ -11,6 +11,7 @@ from attncli.errors import UsageError
 from attncli.record import Axis, Batch, Kind, Observer, Run, Shuffled, Tokens
 from attncli.sources.batches import Encoded, Feed, RowRule, Side, is_punctuation
 from attncli.sources.corpus import BadLine, Line
+from attncli.sources.trained import TrainedSource
 
 Open = Callable[[str, str | None], Opened]
 
@@ -68,12 +69,19 @@ class TextByText:
             shuffled = {
                 kind: Shuffled(orders[id(rows)], orders[id(keys)]) for kind, (rows, keys) in axes.items()
             }
-            text = _reordered(opened.axes(self.kinds[0])[1], shuffled[self.kinds[0]].keys)
-            other = (
-                None if other is None else _reordered(opened.axes("decoder")[0], shuffled["decoder"].queries)
-            )
-        self._next = self._open(text, other)
+            self._next = self._reordered(opened, other, shuffled)
+        else:
+            self._next = opened
         return Feed({}, batches, shuffled, 1, encoded.length, encoded.size)
+
+    def _reordered(self, opened: Opened, other: str | None, orders: Mapping[Kind, Shuffled]) -> Opened:
+        """Give the source with its tokens in another order, each side's by itself."""
+        if isinstance(opened, TrainedSource):
+            target = orders["decoder"].queries[0].tolist() if opened.target_tokens is not None else None
+            return opened.reordered(orders[self.kinds[-1]].keys[0].tolist(), target)
+        text = _in_order(opened.axes(self.kinds[0])[1], orders[self.kinds[0]].keys)
+        pair = None if other is None else _in_order(opened.axes("decoder")[0], orders["decoder"].queries)
+        return self._open(text, pair)
 
     def run(self, feed: Feed, observers: Sequence[Observer]) -> Run:
         """Run the text that was taken last."""
@@ -106,5 +114,5 @@ def _order(axis: Axis, seed: int) -> torch.Tensor:
     return order.unsqueeze(0)
 
 
-def _reordered(tokens: Tokens, order: torch.Tensor) -> str:
+def _in_order(tokens: Tokens, order: torch.Tensor) -> str:
     return " ".join(tokens[place].text for place in order[0].tolist() if not tokens[place].special)

@@ -43,8 +43,8 @@ class Task:
     def draw(self, count: int, generator: torch.Generator) -> Int64[Tensor, "sequences pieces"]:
         """Draw sequences: an eighth is text, three eighths passages of it that come again.
 
-        Of the other half, one part is random pieces that come again and again, the other random pairs in ever new order,
-        where what comes after a piece is told by this piece alone, as it mostly is in text.
+        Of the other half, one part is random pieces that come again and again, the other random pairs in ever new
+        order, where what comes after a piece is told by this piece alone, as it mostly is in text.
         """
         stretched = count >= STRETCHED and int(torch.randint(0, 4, (), generator=generator)) == 0
         kinds = range(1, 1 + count // STRETCHED) if stretched else range(count)
