@@ -142,6 +142,16 @@ def measure_decoder(
     return figures, [role for roles in best.values() for role in roles]
 
 
+def loss_of_frequencies(
+    ids: Int64[Tensor, " pieces"], held_out: Sequence[Int64[Tensor, "1 length"]]
+) -> float:
+    """Give the loss of guessing each piece as often as `ids` have it, in nats."""
+    counts = torch.bincount(ids, minlength=1 + max(int(passage.max()) for passage in held_out)) + 1
+    chances = (counts / counts.sum()).log()
+    pieces = torch.cat([passage[0, 1:] for passage in held_out])
+    return -float(chances[pieces].mean())
+
+
 def _uniform(target: Bool[Tensor, "query key"]) -> Float[Tensor, " rows"]:
     """Give what a head that spreads its rows over all keys it may see would have on the target."""
     seen = torch.arange(1, target.shape[0] + 1)
