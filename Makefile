@@ -2,7 +2,7 @@
 PYTHON ?= python
 export OMP_NUM_THREADS = 1
 
-.PHONY: setup fmt check test bench coverage
+.PHONY: setup fmt check test bench docs coverage
 
 setup:
 	$(PYTHON) -m pip install -c constraints.txt -e ".[dev]"
@@ -28,6 +28,10 @@ bench:
 	$(PYTHON) benchmarks/variants.py
 	$(PYTHON) benchmarks/observing.py
 	$(PYTHON) benchmarks/heads.py
+
+# Runs the commands of the README's tour and writes down what they print, and draw, under docs/tour/.
+docs:
+	$(PYTHON) docs/tour.py
 
 # Captures a tiny model of every family in the installed transformers and writes docs/coverage.md; about 15 minutes
 # on two cores. A run that was stopped goes on where it was; `rm build/coverage.jsonl` starts afresh.

@@ -21,6 +21,8 @@ ABOUT = """See attention, measure it, check it: your own, from scratch, or any p
 EXAMPLES = (
     'attncli show "The animal didn\'t cross the street because it was too tired."',
     'attncli show "…" --model ./all-minilm-l6-v2 --layer 0-5 --head all -o heads.png',
+    'attncli explain "…" --query it',
+    "attncli heads --file corpus.txt --model ./all-minilm-l6-v2",
     "attncli mask causal --seq-len 8",
 )
 
@@ -73,13 +75,15 @@ def _run_command(arguments: list[str]) -> int:
     first = next(iter(arguments), "")
     if first and not first.startswith("-") and first not in names:
         raise UsageError(f"no command {first!r}", did_you_mean(first, names) or "try: attncli --help")
+    from attncli.commands import _options
+
+    _options.ARGV.set(tuple(arguments))
+    if first in names and "_ATTNCLI_COMPLETE" not in os.environ and _run_plainly(first, arguments[1:]):
+        return 0
     app = _app([first] if first in names else names)
 
     import typer
 
-    from attncli.commands import _options
-
-    _options.ARGV.set(tuple(arguments))
     if "_ATTNCLI_COMPLETE" in os.environ:
         from attncli.commands.completion import learn_shells
 
@@ -93,6 +97,18 @@ def _run_command(arguments: list[str]) -> int:
     except typer.TyperException as error:
         raise _usage_error(error, first) from error
     return result if isinstance(result, int) else 0
+
+
+def _run_plainly(name: str, arguments: Sequence[str]) -> bool:
+    """Run a command without Typer where its command line is plain; say whether that was so."""
+    from attncli.commands._parsing import plain_values
+
+    command = _function(name)
+    values = plain_values(command, arguments)
+    if values is None:
+        return False
+    command(**values)
+    return True
 
 
 def _app(names: Sequence[str]) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import stat
 import sys
 from collections.abc import Mapping, Sequence
@@ -22,7 +21,10 @@ from attncli.view import MatrixGrid, View
 LARGEST_TEXT = 10_000_000
 """More numbers than this are not written as text unless asked for with --yes-large."""
 
-_HUMAN = ("heatmap", "table")
+LISTS = frozenset({"table", "md", "csv", "tsv", "json", "ndjson"})
+"""Formats that show no more than the strongest keys of each row where a view has a `top`."""
+
+_HUMAN = ("heatmap", "table", "steps", "diagram")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,16 @@ class Plan:
     files: tuple[tuple[Path, str], ...]
     stdout: str | None
     screen: Abilities
+
+    @property
+    def formats(self) -> frozenset[str]:
+        """The formats that the view will be written in."""
+        return frozenset(name for _, name in self.files) | ({self.stdout} if self.stdout else frozenset())
+
+    @property
+    def lists(self) -> bool:
+        """Whether all of them show no more than each row's strongest keys where just these are wanted."""
+        return LISTS.issuperset(self.formats)
 
 
 def plan(wish: Wish, view: str, *, default: str = "heatmap") -> Plan:
@@ -183,7 +195,7 @@ def write_whole(path: Path, content: bytes, *, no_clobber: bool = False) -> int:
 
 
 def _replace(path: Path, content: bytes, no_clobber: bool) -> None:
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}.part")
     try:
         with temporary.open("xb") as stream:
             stream.write(content)
@@ -210,7 +222,7 @@ def _check_writable(path: Path, no_clobber: bool) -> None:
     target = Path(os.path.realpath(path))
     if target.exists() and not os.access(target, os.W_OK):
         raise WriteError(f"{shown}: {os.strerror(errno.EACCES)}")
-    probe = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
+    probe = target.with_name(f".{target.name}.{os.urandom(4).hex()}.part")
     try:
         probe.open("xb").close()
         probe.unlink()
@@ -279,16 +291,19 @@ def _no_format(name: str, view: str, formats: Mapping[str, registry.Entry]) -> U
 
 
 def _check_size(view: View, to: Plan) -> None:
-    if not isinstance(view, MatrixGrid) or to.wish.yes_large or view.top is not None:
+    if not isinstance(view, MatrixGrid) or to.wish.yes_large:
         return
-    count = sum(matrix.values.size for matrix in view.matrices)
+    columns = len(view.key_tokens) if view.top is None else min(view.top, len(view.key_tokens))
+    count = len(view.matrices) * len(view.query_tokens) * columns
     names = [name for _, name in to.files] + ([to.stdout] if to.stdout else [])
     texts = [name for name in names if name in ("json", "ndjson", "csv", "tsv", "md")]
     if count > LARGEST_TEXT and texts:
-        shape = f"{len(view.matrices)} maps of {len(view.query_tokens):,}×{len(view.key_tokens):,}"
+        maps = len(view.matrices)
+        shape = f"{maps} map{'s' if maps > 1 else ''} of {len(view.query_tokens):,}×{columns:,}"
+        less = "-o run.npz, --top K" if view.top is None else "-o run.npz"
         raise TooLargeError(
-            f"{shape} are {count:,} numbers, about {count * 12 / 2**20:,.0f} MiB as {texts[0]}",
-            "use -o run.npz, --top K, fewer layers and heads, or --yes-large",
+            f"{shape}: {count:,} numbers, about {count * 12 / 2**20:,.0f} MiB as {texts[0]}",
+            f"use {less}, fewer layers and heads, or --yes-large",
         )
 
 

@@ -1,14 +1,14 @@
 """What is shown, without saying how: labels, numbers, title, provenance, no colours.
 
 A renderer turns one of these into bytes. The set is small and closed: `MatrixGrid` (one matrix is a grid of
-one), `Table`, `Curves`, and `HeadRanking`.
+one), `Table`, `Curves`, `HeadRanking`, and `Steps`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from attncli.record import Provenance, SourceInfo, Tokens
 
@@ -31,6 +31,28 @@ class Header:
     """Facts a reader must know (untrained weights, rows left out), one line each, no full stop."""
 
 
+NO_COLUMN = -1
+"""Stands where a row has fewer keys than were listed of others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """The strongest keys of each row, where the other weights were not kept.
+
+    Args:
+        columns: ``(rows, k)``, the strongest first, `NO_COLUMN` behind a row's last.
+        weights: ``(rows, k)``, of those columns.
+        width: Number of columns that there are.
+        spans: Of each row the runs of columns that it may attend to ``(runs, 2)``, first and last; None where
+            all are, or where nobody asked.
+    """
+
+    columns: NDArray[np.integer[Any]]
+    weights: NDArray[np.float32]
+    width: int
+    spans: Sequence[NDArray[np.integer[Any]]] | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Matrix:
     """One matrix of weights, or of a mask, of one head.
@@ -43,6 +65,7 @@ class Matrix:
         head: Query head, or ``mean``; None for a pattern or where all heads are alike.
         kv_head: The key/value head that the query head reads, where there are fewer of them.
         label: A name of its own, where layer and head do not tell it from the others: a variant's.
+        listed: Where set, all that is known of the matrix; `values` is empty. Only formats that list take it.
     """
 
     values: NDArray[np.float32]
@@ -52,6 +75,15 @@ class Matrix:
     head: int | Literal["mean"] | None = None
     kv_head: int | None = None
     label: str | None = None
+    listed: Listed | None = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Give the number of rows and of columns."""
+        if self.listed is not None:
+            return len(self.listed.columns), self.listed.width
+        rows, columns = self.values.shape
+        return rows, columns
 
     @property
     def name(self) -> str:
@@ -134,14 +166,19 @@ class Column:
         title: Heading in a terminal; the name with spaces where None.
         unit: ``bits``, ``seconds``, ``bytes``; empty for a plain number or a text.
         digits: Digits behind the point for people. Data formats have them all.
+        significant: Show people three significant digits instead, for numbers of very different sizes.
         right: Align it as numbers are, though its values are texts.
+        bar: Its values lie between 0 and 1 and repeat a number beside it: a terminal draws them as bars, and forms that
+            cannot leave them out.
     """
 
     name: str
     title: str | None = None
     unit: str = ""
     digits: int = 3
+    significant: bool = False
     right: bool = False
+    bar: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,25 +216,27 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """Curves over one quantity, both axes logarithmic.
+    """Curves over one quantity, on a logarithmic axis.
 
     Args:
         title: What goes up.
-        unit: Of what goes up: ``seconds`` or ``bytes``.
+        unit: Of what goes up; empty for a plain number.
         x_name: What goes right, a plain number.
         slopes: Exponents to draw for orientation: 1 and 2 for n and n².
+        linear: Whether what goes up does so evenly, from 0; otherwise that axis is logarithmic too.
     """
 
     title: str
-    unit: Literal["seconds", "bytes"]
+    unit: Literal["seconds", "bytes", "bits", ""]
     x_name: str
     curves: tuple[Curve, ...]
     slopes: tuple[int, ...] = ()
+    linear: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Curves:
-    """Measurements over a length: the answer of ``bench``.
+    """Measurements over a length or a size: the answer of ``bench`` and of ``explain scaling``.
 
     Args:
         plots: For pictures.
@@ -249,4 +288,56 @@ class HeadRanking:
     document: Mapping[str, object]
 
 
-View = MatrixGrid | Table | Curves | HeadRanking
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a computation, with its numbers.
+
+    Args:
+        name: In a word or two.
+        formula: What it computes, in plain Unicode.
+        shape: Of what comes out, ``(1, 9, 13, 64)``; empty where that is no tensor.
+        about: Sentences that say what to see in the numbers.
+        tables: The numbers, for people; a table's title says what its rows are.
+    """
+
+    name: str
+    formula: str
+    shape: str = ""
+    about: tuple[str, ...] = ()
+    tables: tuple[Table, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One node of a data-flow diagram.
+
+    Args:
+        name: By which others name it as their input.
+        lines: What stands in it: what it is, its shape.
+        inputs: Names of the nodes that it comes from, in order, all before it.
+    """
+
+    name: str
+    lines: tuple[str, ...]
+    inputs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """A computation, step by step: the answer of ``explain``.
+
+    Args:
+        steps: For people.
+        flow: The same as a diagram.
+        data: For programs: one row for each key.
+        document: The JSON document's keys, besides those that all documents have.
+    """
+
+    header: Header
+    steps: tuple[Step, ...]
+    flow: tuple[Node, ...]
+    data: Table
+    document: Mapping[str, object]
+
+
+View = MatrixGrid | Table | Curves | HeadRanking | Steps

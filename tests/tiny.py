@@ -37,10 +37,9 @@ def write_llama(folder: Path, **changes: Any) -> Path:
     """Write a Llama decoder of 3 layers × 4 heads, 2 of them for keys and values."""
     from transformers import LlamaConfig, LlamaModel
 
-    sizes = {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2}
-    config = LlamaConfig(
-        vocab_size=len(WORDS), intermediate_size=48, max_position_embeddings=64, **(sizes | changes)
-    )
+    sizes = {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2,
+             "intermediate_size": 48, "max_position_embeddings": 64}  # fmt: skip
+    config = LlamaConfig(vocab_size=len(WORDS), **(sizes | changes))
     return _write(folder, LlamaModel, config, _word_tokenizer())
 
 
@@ -50,6 +49,20 @@ def write_bloom(folder: Path) -> Path:
 
     config = BloomConfig(vocab_size=len(WORDS), hidden_size=24, n_layer=2, n_head=3)
     return _write(folder, BloomModel, config, _word_tokenizer())
+
+
+def write_whisper(folder: Path) -> Path:
+    """Write a Whisper of 2 + 2 layers × 2 heads that hears 2 seconds: 100 positions of 20 ms."""
+    from transformers import WhisperConfig, WhisperFeatureExtractor, WhisperForConditionalGeneration
+
+    sides = {f"{side}_{what}": n for side in ("encoder", "decoder") for what, n in
+             (("layers", 2), ("attention_heads", 2), ("ffn_dim", 40))}  # fmt: skip
+    config = WhisperConfig(vocab_size=len(WORDS), d_model=24, num_mel_bins=10, max_source_positions=100,
+                           max_target_positions=16, decoder_start_token_id=2, pad_token_id=0, bos_token_id=2,
+                           eos_token_id=3, suppress_tokens=None, begin_suppress_tokens=None, **sides)  # fmt: skip
+    _write(folder, WhisperForConditionalGeneration, config, _word_tokenizer())
+    WhisperFeatureExtractor(feature_size=10, chunk_length=2).save_pretrained(folder)
+    return folder
 
 
 def _write(folder: Path, kind: Any, config: Any, tokenizer: Any) -> Path:

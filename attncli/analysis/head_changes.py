@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from attncli.analysis.roles import ROLE, Head
+from attncli.analysis.head_numbers import ROLE, Head
 from attncli.view import Column, Header, Table
 
 _SHOWN = 20
@@ -93,6 +93,8 @@ def changes_table(name: str, changes: Sequence[Change], plain: Header) -> Table:
     """Make the table of what changed since the run of a name."""
     renamed = sum(change.renamed for change in changes)
     title = f"against {name}: {renamed} of {len(changes)} heads are called something else"
+    if len(changes) > _SHOWN:
+        title += f"; the {_SHOWN} that changed most"
     header = Header(command="heads", title=title, provenance=plain.provenance)
     columns = (
         Column("head"),
@@ -103,6 +105,7 @@ def changes_table(name: str, changes: Sequence[Change], plain: Header) -> Table:
         Column("z", "in std. errors", digits=1),
         Column("labels", "named"),
     )
+    changed = [change for change in changes if change.renamed or change.difference]
     rows = tuple(
         (
             f"L{change.layer}H{change.head}",
@@ -113,7 +116,7 @@ def changes_table(name: str, changes: Sequence[Change], plain: Header) -> Table:
             None if math.isnan(change.z) else change.z,
             _renaming(change),
         )
-        for change in changes[:_SHOWN]
+        for change in changed[:_SHOWN]
     )
     return Table(header, columns, rows)
 

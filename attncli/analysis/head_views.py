@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 import numpy as np
 
 from attncli import registry
-from attncli.analysis.head_changes import Change, change_entry, changes_table
+from attncli.analysis.head_changes import Change, change_entry
+from attncli.analysis.head_numbers import ROLE, STANDARD_ERRORS, THRESHOLD, Head
+from attncli.analysis.head_tables import ALIKE, Measured, Ranked, finite, metric_column, ranking_of
 from attncli.analysis.overlap import HeadOverlap, clusters
-from attncli.analysis.roles import ROLE, STANDARD_ERRORS, THRESHOLD, Head, Number, Thresholds
+from attncli.analysis.roles import Thresholds
 from attncli.analysis.views import source_title
 from attncli.analysis.where import Condition
 from attncli.record import Kind, Provenance, SourceInfo
-from attncli.view import Column, Header, HeadMap, HeadRanking, Table
+from attncli.view import Header, HeadRanking
 
-ALIKE = 0.9
-"""Heads overlap at least so much with each other in a cluster."""
-
-_SHOWN = 20
-_GROUPS = 8
 _NULLS = {
     "chance": "the same rows with their weight spread evenly over what they may attend to",
     "places": "the larger of chance and of the same places in shuffled texts",
@@ -97,24 +94,17 @@ class Answer:
 
 def heads_view(answer: Answer, wanted: Wanted, made: Provenance) -> HeadRanking:
     """Rank the heads."""
-    ranked = rank(answer.heads, wanted)
-    metric = metric_column(wanted.by)
+    heads = rank(answer.heads, wanted)
+    measured, groups = Measured.of(answer.kind, answer.heads), _groups(answer.overlap)
+    ranked = Ranked(wanted.by, wanted.top, heads, measured, groups, answer.changes)
     header = Header(
         command="heads",
         title=_title(answer, wanted),
         provenance=made,
         source=answer.source,
-        notes=tuple(_notes(answer, wanted, ranked)),
+        notes=tuple(_notes(answer, wanted)),
     )
-    plain = Header(command="heads", title="", provenance=made)
-    return HeadRanking(
-        header,
-        metric,
-        (_map(answer, wanted, ranked),),
-        tuple(_tables(answer, wanted, ranked, plain)),
-        _data(answer, ranked, plain),
-        _document(answer, wanted, ranked),
-    )
+    return ranking_of(ranked, header, _document(answer, wanted, ranked))
 
 
 def rank(heads: Sequence[Head], wanted: Wanted) -> list[Head]:
@@ -129,14 +119,6 @@ def rank(heads: Sequence[Head], wanted: Wanted) -> list[Head]:
     return sorted(kept, key=key)[: wanted.top]
 
 
-def metric_column(name: str) -> Column:
-    """Name a metric for people."""
-    if name == ROLE:
-        return Column(ROLE, "strongest role above its null", "weight")
-    unit = str(registry.entries("metrics")[name].attributes["unit"])
-    return Column(name, None, "" if unit == "share" else unit)
-
-
 def _title(answer: Answer, wanted: Wanted) -> str:
     by = metric_column(wanted.by)
     of = f"{len(answer.heads)} {answer.kind} heads" if len(answer.heads) != 1 else f"one {answer.kind} head"
@@ -146,7 +128,7 @@ def _title(answer: Answer, wanted: Wanted) -> str:
     return f"{source_title(answer.source)} · {of} by {by_text} · {texts}"
 
 
-def _notes(answer: Answer, wanted: Wanted, ranked: Sequence[Head]) -> list[str]:
+def _notes(answer: Answer, wanted: Wanted) -> list[str]:
     corpus = answer.corpus
     notes = [*answer.notes]
     if answer.progress is not None:
@@ -163,11 +145,6 @@ def _notes(answer: Answer, wanted: Wanted, ranked: Sequence[Head]) -> list[str]:
         notes.append(
             "null: even weight, or shuffled texts where they explain more; attncli list metrics says which"
         )
-    if any(not math.isnan(number.stderr) for head in ranked[:1] for number in head.numbers.values()):
-        notes.append("± is the standard error over texts")
-    beside = [f"{name} in {metric_column(name).unit}" for name in _beside(wanted.by, ranked)]
-    if beside:
-        notes.append(", ".join(beside))
     changed = answer.thresholds.changed()
     notes.append(
         f"named where the weight is {THRESHOLD:g} above its null{f' ({changed})' if changed else ''} and by more than "
@@ -206,89 +183,6 @@ def _undefined(answer: Answer, name: str) -> str | None:
     return f"{name.replace('_', ' ')} is undefined in {missing:,} rows, which are left out"
 
 
-def _map(answer: Answer, wanted: Wanted, ranked: Sequence[Head]) -> HeadMap:
-    layers = tuple(sorted({head.layer for head in answer.heads}))
-    numbers = tuple(sorted({head.head for head in answer.heads}))
-    values = np.full((len(layers), len(numbers)), np.nan, dtype=np.float32)
-    for head in ranked:
-        values[layers.index(head.layer), numbers.index(head.head)] = head.value(wanted.by)
-    return HeadMap(answer.kind, layers, numbers, values)
-
-
-def head_name(layer: int, head: int) -> str:
-    """Name a head in a few cells.
-
-    >>> head_name(4, 7)
-    'L4H7'
-    """
-    return f"L{layer}H{head}"
-
-
-def _tables(answer: Answer, wanted: Wanted, ranked: Sequence[Head], plain: Header) -> list[Table]:
-    tables = [_ranking_table(answer, wanted, ranked, plain)]
-    if answer.changes is not None:
-        tables.append(changes_table(*answer.changes, plain))
-    groups = _groups(answer.overlap)
-    if groups:
-        title = f"heads that do the same: each two overlap by at least {ALIKE:g}"
-        header = Header(command="heads", title=title, provenance=plain.provenance)
-        rows = tuple(
-            (len(group), ", ".join(head_name(*head) for head in group)) for group in groups[:_GROUPS]
-        )
-        tables.append(Table(header, (Column("heads"), Column("which")), rows))
-    return tables
-
-
-def _ranking_table(answer: Answer, wanted: Wanted, ranked: Sequence[Head], plain: Header) -> Table:
-    shown = ranked if wanted.top is not None else ranked[:_SHOWN]
-    by = wanted.by
-    beside = _beside(by, shown)
-    columns = (
-        Column("head"),
-        *([Column("role")] if by == ROLE else []),
-        Column("mean", "weight" if by == ROLE else by.replace("_", " ")),
-        Column("stderr", "±"),
-        Column("null"),
-        *(Column(name, digits=2) for name in beside),
-        *([Column("like")] if by == "similarity" else []),
-        Column("labels", "named"),
-    )
-    rows = tuple(_row(head, by, beside) for head in shown)
-    header = plain
-    if len(ranked) > len(shown):
-        text = f"the first {len(shown)} of {len(ranked)}: --top {len(ranked)} and the data formats have all"
-        header = Header(command="heads", title=text, provenance=plain.provenance)
-    return Table(header, columns, rows, "heads")
-
-
-def _beside(by: str, heads: Sequence[Head]) -> list[str]:
-    """Choose what else to show of each head, as far as 80 columns go."""
-    names = ["entropy"] if by == ROLE else ["entropy", "distance"]
-    return [name for name in names if name != by and any(name in head.numbers for head in heads)]
-
-
-def _row(head: Head, by: str, beside: Sequence[str]) -> tuple[object, ...]:
-    role = head.role[0]
-    return (
-        head_name(head.layer, head.head),
-        *([role.replace("_", " ")] if by == ROLE else []),
-        *_three(head.numbers.get(role if by == ROLE else by)),
-        *(_finite(head.value(name)) for name in beside),
-        *([head_name(*head.nearest) if head.nearest else None] if by == "similarity" else []),
-        ", ".join(head.labels),
-    )
-
-
-def _three(number: Number | None) -> tuple[float | None, float | None, float | None]:
-    if number is None:
-        return None, None, None
-    return _finite(number.mean), _finite(number.stderr), _finite(number.null)
-
-
-def _finite(value: float) -> float | None:
-    return None if math.isnan(value) else value
-
-
 def _groups(overlap: HeadOverlap) -> list[list[tuple[int, int]]]:
     overlaps = overlap.overlaps()
     if overlaps is None:
@@ -296,25 +190,10 @@ def _groups(overlap: HeadOverlap) -> list[list[tuple[int, int]]]:
     return [[overlap.found[place] for place in group] for group in clusters(overlaps, ALIKE)]
 
 
-def _data(answer: Answer, ranked: Sequence[Head], plain: Header) -> Table:
-    """Give one row for each head: its labels and each metric's mean, standard error and null."""
-    names = list(dict.fromkeys(name for head in answer.heads for name in head.numbers))
-    columns = [Column("kind"), Column("layer"), Column("head"), Column("labels"), Column(ROLE)]
-    for name in names:
-        columns += [Column(name), Column(f"{name}_stderr"), Column(f"{name}_null")]
-    rows = []
-    for head in ranked:
-        row: list[object] = [head.kind, head.layer, head.head, list(head.labels), _finite(head.role[1])]
-        for name in names:
-            row += _three(head.numbers.get(name))
-        rows.append(tuple(row))
-    return Table(plain, tuple(columns), tuple(rows), "heads")
-
-
 # For programs
 
 
-def _document(answer: Answer, wanted: Wanted, ranked: Sequence[Head]) -> dict[str, object]:
+def _document(answer: Answer, wanted: Wanted, ranked: Ranked) -> dict[str, object]:
     corpus, source = answer.corpus, answer.source
     return {
         "complete": answer.progress is None,
@@ -332,17 +211,20 @@ def _document(answer: Answer, wanted: Wanted, ranked: Sequence[Head]) -> dict[st
         "where": None if wanted.where is None else wanted.where[1],
         "thresholds": {"default": THRESHOLD, **answer.thresholds.by_metric},
         "settings": dict(answer.settings),
-        "heads": [_entry(head) for head in ranked],
-        "clusters": [
-            [{"layer": layer, "head": head} for layer, head in group] for group in _groups(answer.overlap)
-        ],
-        **(
-            {}
-            if answer.changes is None
-            else {"changes": [change_entry(change) for change in answer.changes[1]]}
-        ),
+        "top": ranked.top,
+        "measured": asdict(ranked.measured),
+        "heads": [_entry(head) for head in ranked.heads],
+        "clusters": [[{"layer": layer, "head": head} for layer, head in group] for group in ranked.groups],
+        **_changes(answer),
         **({} if answer.progress is None else {"progress": answer.progress}),
     }
+
+
+def _changes(answer: Answer) -> dict[str, object]:
+    if answer.changes is None:
+        return {}
+    name, changes = answer.changes
+    return {"compared_to": name, "changes": [change_entry(change) for change in changes]}
 
 
 def _entry(head: Head) -> dict[str, object]:
@@ -351,17 +233,17 @@ def _entry(head: Head) -> dict[str, object]:
         entry["kv_head"] = head.kv_head
     metrics = {
         name: {
-            "mean": _finite(number.mean),
-            "stderr": _finite(number.stderr),
-            "null": _finite(number.null),
+            "mean": finite(number.mean),
+            "stderr": finite(number.stderr),
+            "null": finite(number.null),
             "rows": number.rows,
-            "chance": _finite(number.chance),
-            "shuffled": _finite(number.shuffled),
+            "chance": finite(number.chance),
+            "shuffled": finite(number.shuffled),
         }
         for name, number in head.numbers.items()
     }
     if head.excluded is not None:
-        entry["excluded"] = _finite(head.excluded)
+        entry["excluded"] = finite(head.excluded)
     entry |= {"metrics": metrics, "labels": list(head.labels)}
     if head.nearest is not None:
         entry["nearest"] = {"layer": head.nearest[0], "head": head.nearest[1]}

@@ -22,12 +22,17 @@ class Seen:
     queries: Tokens
     keys: Tokens
 
+    def weight(self, row: int, column: int) -> float:
+        """Give one weight; 0 where it is not among the strongest, and only these were kept."""
+        if self.matrix.listed is None:
+            return float(self.matrix.values[row, column])
+        found = self.matrix.listed.columns[row] == column
+        return float(self.matrix.listed.weights[row][found].sum())
+
     def strongest(self, pairs: Iterator[tuple[int, int]]) -> tuple[float, Token, Token] | None:
         """Give the pair of row and column with the largest weight; None where there are no pairs."""
-        found = max(pairs, key=lambda pair: self.matrix.values[pair], default=None)
-        if found is None:
-            return None
-        return float(self.matrix.values[found]), self.queries[found[0]], self.keys[found[1]]
+        weight, row, column = max(((self.weight(*pair), *pair) for pair in pairs), default=(0.0, -1, -1))
+        return None if row < 0 else (weight, self.queries[row], self.keys[column])
 
 
 def what_to_look_at(
@@ -82,7 +87,7 @@ def _beside(seen: Seen, offset: int, where: str) -> str | None:
         for row, token in enumerate(seen.queries)
         if token.position + offset in columns and not token.special
     ]
-    mean = float(np.mean([seen.matrix.values[pair] for pair in pairs])) if pairs else 0.0
+    mean = float(np.mean([seen.weight(*pair) for pair in pairs])) if pairs else 0.0
     if mean < CLEAR:
         return None
     return f": each token attends to {where}, with {_short(mean)} of its weight on average"
@@ -112,16 +117,14 @@ _DESCRIBED: Mapping[str, Callable[[Seen], str | None]] = {
 
 def _behind_the_same(queries: Tokens, keys: Tokens) -> Iterator[tuple[int, int]]:
     """Give the rows and columns of tokens and of what stood right behind the same token before."""
-    before = {token.position + 1: token for token in keys}
+    ids = {token.position + 1: token.id for token in keys}
+    behind: dict[int | None, list[int]] = {}
+    for column, key in enumerate(keys):
+        if key.position in ids:
+            behind.setdefault(ids[key.position], []).append(column)
     for row, query in enumerate(queries):
-        for column, key in enumerate(keys):
-            same = before.get(key.position)
-            if (
-                key.position <= query.position
-                and same is not None
-                and same.id == query.id
-                and not query.special
-            ):
+        for column in () if query.special else behind.get(query.id, ()):
+            if keys[column].position <= query.position:
                 yield row, column
 
 

@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
+from attncli.analysis.found_heads import found_of, map_entry
 from attncli.analysis.linking import FORMULA, HeadLink, Question
 from attncli.analysis.ranked_heads import (
-    FEW,
-    SITE,
     WORDS_RULE,
     Head,
     command_note,
     found_header,
     head_entry,
     head_maps,
-    head_name,
-    how_many,
     where,
 )
 from attncli.analysis.views import source_title
 from attncli.labels import safe_label
 from attncli.record import Provenance, Run, Span
-from attncli.view import Column, HeadRanking, Table
+from attncli.view import HeadRanking
 
 
 @dataclass(frozen=True)
@@ -55,39 +52,21 @@ def link_view(
         top: Give only so many heads; None for all, few of them in the tables for people.
     """
     question, (query, key) = search.question, map(safe_label, search.names)
-    compared = bool(question.others)
-    metric = Column("excess" if compared else "weight")
+    by = "excess" if question.others else "weight"
     title = f'{source_title(run.source)} · heads in which "{query}" attends to "{key}"'
     header = found_header(
         run, made, title, (*_link_notes(search), command_note(search.command, _site(found[0])))
     )
-    kept = found[:top]
-    columns = [Column(name) for name in ("weight", "average", "excess", "ratio", "place")]
-    rows = tuple((*_site(one), *_link_numbers(one).values()) for one in kept)
-    people = Table(
-        replace(header, title=how_many(len(kept[: top or FEW]), len(found), metric.name), notes=()),
-        (
-            Column("rank"),
-            Column("head"),
-            Column("weight"),
-            Column("average"),
-            Column("excess"),
-            Column("ratio", digits=1),
-            Column("place", right=True),
-        ),
-        tuple(_link_row(number, one, question) for number, one in enumerate(kept[: top or FEW], 1)),
-    )
-    values = {_site(one): getattr(one, metric.name) for one in found}
-    data = Table(header, (*SITE, *columns), rows, "heads")
-    heads = [head_entry(_site(one), _link_numbers(one)) for one in kept]
     document = {
-        "by": metric.name,
+        "by": by,
         "source": asdict(run.source),
         "corpus": {"texts": 1, "tokens": search.tokens, "rows": len(question.queries[question.query])},
         "searched": _searched_words(search),
-        "heads": heads,
+        "top": top,
+        "heads": [head_entry(_site(one), _link_numbers(one)) for one in found[:top]],
+        "maps": [map_entry(map_) for map_ in head_maps({_site(one): getattr(one, by) for one in found})],
     }
-    return HeadRanking(header, metric, head_maps(values), (people,), data, document)
+    return found_of(document, header)
 
 
 def _link_numbers(one: HeadLink) -> dict[str, object]:
@@ -95,11 +74,6 @@ def _link_numbers(one: HeadLink) -> dict[str, object]:
     numbers = {"weight": one.weight, "average": one.average, "excess": one.excess, "ratio": one.ratio}
     short = {name: None if value is None else np.float32(value) for name, value in numbers.items()}
     return {**short, "place": one.place}
-
-
-def _link_row(rank: int, one: HeadLink, question: Question) -> tuple[object, ...]:
-    place = f"{one.place} of {1 + len(question.rivals)}"
-    return rank, head_name(_site(one)), one.weight, one.average, one.excess, one.ratio, place
 
 
 def _link_notes(search: TextSearch) -> list[str]:

@@ -24,6 +24,15 @@ Head = tuple[int, int]
 
 
 @dataclass
+class _Layer:
+    """A layer that passes by: its vectors ``(heads, batch, rows, keys)``, once there are any."""
+
+    site: Site
+    heads: tuple[int, ...]
+    vectors: Tensor | None = None
+
+
+@dataclass
 class HeadOverlap:
     """Adds up the products of each two heads' vectors.
 
@@ -41,7 +50,7 @@ class HeadOverlap:
     products: Numbers | None = None
     rows: float = 0.0
     _batch: Batch | None = None
-    _kept: list[tuple[Site, tuple[int, ...], Tensor]] = field(default_factory=list)
+    _kept: list[_Layer] = field(default_factory=list)
     _step: int = 1
 
     def __post_init__(self) -> None:
@@ -63,33 +72,45 @@ class HeadOverlap:
         keys = self._batch.keys.ids.shape[1]
         values = len(heads) * len(self._wanted_layers) * texts * queries * keys
         self._step = -(-values // MOST_VALUES)
-        shape = len(heads), texts, len(range(0, queries, self._step)), keys
-        self._kept.append((site, heads, torch.zeros(shape, device=self._batch.rows.device)))
+        self._kept.append(_Layer(site, heads))
         return Request(heads)
 
     def update(self, block: WeightBlock) -> None:
         """Keep a block's vectors, or those of every few rows."""
         assert self._batch is not None
-        _, heads, kept = self._kept[-1]
+        layer = self._kept[-1]
+        vectors = self._metric.vectors(block, self._batch)
+        queries, keys = self._batch.rows.shape[1], self._batch.keys.ids.shape[1]
+        whole = (len(block.rows), len(block.keys), block.heads) == (queries, keys, layer.heads)
+        if whole and self._step == 1:
+            layer.vectors = vectors.transpose(0, 1)
+            return
+        if layer.vectors is None:
+            shape = len(layer.heads), len(vectors), len(range(0, queries, self._step)), keys
+            layer.vectors = vectors.new_zeros(shape)
+        self._put(layer, layer.vectors, block, vectors)
+
+    def _put(self, layer: _Layer, kept: Tensor, block: WeightBlock, vectors: Tensor) -> None:
+        """Put a part of a layer where it belongs."""
+        assert self._batch is not None
         rows = [row for row in range(0, self._batch.rows.shape[1], self._step) if row in block.rows]
-        theirs = [place for place, head in enumerate(block.heads) if head in heads]
+        theirs = [place for place, head in enumerate(block.heads) if head in layer.heads]
         if not rows or not theirs:
             return
-        vectors = self._metric.vectors(block, self._batch)
         picked = vectors[:, theirs][:, :, [row - block.rows.start for row in rows]].transpose(0, 1)
-        places = torch.tensor([heads.index(block.heads[place]) for place in theirs], device=kept.device)
+        places = [layer.heads.index(block.heads[place]) for place in theirs]
         first, last = rows[0] // self._step, rows[-1] // self._step + 1
-        kept[places, :, first:last, block.keys.start : block.keys.stop] = picked.to(kept)
+        kept[places, :, first:last, block.keys.start : block.keys.stop] = picked
 
     def commit(self) -> None:
         """Take in what a whole pass has given."""
         if not self._kept:
             return
         assert self._batch is not None
-        found = [(site.layer, head) for site, heads, _ in self._kept for head in heads]
+        found = [(layer.site.layer, head) for layer in self._kept for head in layer.heads]
         if self.products is None:
             self.found, self.products = found, np.zeros((len(found), len(found)))
-        vectors = torch.cat([kept.flatten(1) for _, _, kept in self._kept])
+        vectors = torch.cat([layer.vectors.flatten(1) for layer in self._kept if layer.vectors is not None])
         self.products += (vectors @ vectors.T).double().cpu().numpy()
         self.rows += float(self._batch.rows[:, :: self._step].sum())
         self._kept.clear()

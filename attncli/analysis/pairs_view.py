@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 
+from attncli.analysis.found_heads import found_of, map_entry
 from attncli.analysis.labelled import Answers, HeldOut, held_out
 from attncli.analysis.proportions import Share
 from attncli.analysis.ranked_heads import (
-    FEW,
-    SITE,
     WORDS_RULE,
     command_note,
     found_header,
     head_entry,
     head_maps,
-    head_name,
-    how_many,
-    where,
 )
 from attncli.analysis.views import source_title
 from attncli.labels import safe_label
 from attncli.record import Provenance, Run
-from attncli.view import Column, Header, HeadRanking, Table
+from attncli.view import HeadRanking
 
 
 @dataclass(frozen=True)
@@ -56,35 +52,12 @@ def pairs_view(
         top: Give only so many heads; None for all, few of them in the tables for people.
     """
     offset = answers.best_offset()
-    against, held = answers.offset_share(offset), held_out(answers, search.seed)
+    held = held_out(answers, search.seed)
     ranked = answers.ranked()
     best = answers.heads[ranked[0]]
     title = f"{source_title(run.source)} · heads that find the {search.roles[1]} of {_of(search.roles[0])}"
     notes = (*_pair_notes(answers, search, held), command_note(search.command, best))
     header = found_header(run, made, title, notes)
-    kept = ranked[:top]
-    people = Table(
-        replace(header, title=how_many(len(kept[: top or FEW]), len(ranked), "accuracy"), notes=()),
-        (
-            Column("rank"),
-            Column("head"),
-            Column("right", right=True),
-            Column("accuracy"),
-            Column("interval", "95 % interval", right=True),
-            Column("above_offset"),
-        ),
-        tuple(
-            (rank, head_name(answers.heads[head]), *_share_cells(share := answers.share(head)),
-             share.value - against.value)
-            for rank, head in enumerate(kept[: top or FEW], 1)
-        ),
-    )  # fmt: skip
-    data = Table(
-        header,
-        (*SITE, *(Column(name) for name in ("accuracy", "low", "high", "hits", "pairs"))),
-        tuple((*answers.heads[head], *_share_numbers(answers.share(head)).values()) for head in kept),
-        "heads",
-    )
     values = {head: answers.share(number).value for number, head in enumerate(answers.heads)}
     document = {
         "by": "accuracy",
@@ -97,37 +70,16 @@ def pairs_view(
             "pairs": len(answers.questions),
             "left_out": search.left_out,
         },
-        "offset": {"offset": offset, **_share_numbers(against)},
+        "offset": {"offset": offset, **_share_numbers(answers.offset_share(offset))},
         "held_out": None if held is None else _held_document(answers, held, search.seed),
+        "top": top,
         "heads": [
             head_entry(answers.heads[head], {"accuracy": _share_numbers(answers.share(head))})
-            for head in kept
+            for head in ranked[:top]
         ],
+        "maps": [map_entry(map_) for map_ in head_maps(values)],
     }
-    compared = _comparison(header, answers, ranked[0], offset, held)
-    return HeadRanking(header, Column("accuracy"), head_maps(values), (people, compared), data, document)
-
-
-def _comparison(header: Header, answers: Answers, best: int, offset: int, held: HeldOut | None) -> Table:
-    """Put the best head beside the best constant offset, on all texts and on those that had no say."""
-    rows = [
-        ("all", f"best head, {head_name(answers.heads[best])}", answers.share(best)),
-        ("all", f"best offset, {where(offset)}", answers.offset_share(offset)),
-    ]
-    if held is not None:
-        rows += [
-            ("held out", f"head, {head_name(answers.heads[held.head])}", held.scored),
-            ("held out", f"offset, {where(held.offset)}", held.offset_scored),
-        ]
-    columns = (
-        Column("texts"),
-        Column("answer"),
-        Column("right", right=True),
-        Column("accuracy"),
-        Column("interval", "95 % interval", right=True),
-    )
-    header = replace(header, title="The best head beside the best constant answer", notes=())
-    return Table(header, columns, tuple((texts, what, *_share_cells(share)) for texts, what, share in rows))
+    return found_of(document, header)
 
 
 def _pair_notes(answers: Answers, search: PairSearch, held: HeldOut | None) -> list[str]:
@@ -157,11 +109,6 @@ def _pair_notes(answers: Answers, search: PairSearch, held: HeldOut | None) -> l
 
 def _of(role: str) -> str:
     return f"an {role}" if role[0] in "aeiou" else f"a {role}"
-
-
-def _share_cells(share: Share) -> tuple[str, float, str]:
-    low, high = share.interval
-    return f"{share.hits}/{share.of}", share.value, f"{low:.3f}–{high:.3f}"
 
 
 def _share_numbers(share: Share) -> dict[str, object]:

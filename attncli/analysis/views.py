@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePath
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,10 @@ from numpy.typing import NDArray
 from attncli.analysis.hints import what_to_look_at
 from attncli.labels import safe_label
 from attncli.record import Comparison, Kind, Provenance, Run, SourceInfo, Token, Tokens
-from attncli.view import Header, Matrix, MatrixGrid, Pooling
+from attncli.view import NO_COLUMN, Header, Listed, Matrix, MatrixGrid, Pooling
+
+if TYPE_CHECKING:
+    from attncli.analysis.observers import AllowedSpans, StrongestKeys
 
 _OF_KIND: Mapping[str, str] = {
     "encoder": "encoder self-attention",
@@ -34,6 +37,7 @@ def weights_view(
     *,
     pooled: Pooling | None = None,
     notes: Sequence[str] = (),
+    firsts: Sequence[Matrix] | None = None,
 ) -> MatrixGrid:
     """Make the view of ``show``.
 
@@ -44,6 +48,7 @@ def weights_view(
         top: List only this many strongest keys of each row.
         pooled: How the matrices were pooled, where they were; the tokens are then `cell_tokens`.
         notes: More facts to tell.
+        firsts: Of matrices that are only listed, the first column.
     """
     if pooled is not None:
         size = f"{len(queries)}×{len(keys)} cells show {pooled.queries:,}×{pooled.keys:,} tokens"
@@ -51,7 +56,7 @@ def weights_view(
     hint = None if pooled or notes else what_to_look_at(matrices, run.roles, queries, keys)
     about: list[str] = [] if pooled else _dead_row_notes(matrices)
     if not pooled and not notes:  # of pooled cells, or of words, the first is no token
-        about += _first_token_notes(matrices, run, queries, keys)
+        about += _first_token_notes(firsts or matrices, run, queries, keys if firsts is None else keys[:1])
     header = Header(
         command="show",
         title=f"{source_title(run.source)} · {what_is_shown(matrices, kind)}",
@@ -61,6 +66,36 @@ def weights_view(
     )
     unit: Literal["weight", "signed"] = "signed" if run.signed else "weight"
     return MatrixGrid(header, tuple(matrices), queries, keys, unit, top, pooled=pooled)
+
+
+def listed_matrices(
+    named: Sequence[Matrix],
+    found: StrongestKeys,
+    allowed: AllowedSpans | None,
+    rows: Sequence[int],
+    width: int,
+) -> tuple[Matrix, ...]:
+    """Make matrices of which only the strongest keys are known.
+
+    Args:
+        named: A matrix for each, with its name.
+        rows: Places of the wanted rows among those that were kept.
+        width: Number of keys that there are.
+    """
+    strongest, made = found.strongest(), []
+    for matrix in named:
+        assert isinstance(matrix.layer, int) and isinstance(matrix.head, int)
+        kept = strongest[matrix.layer]
+        head = kept.heads.index(matrix.head)
+        spans = None if allowed is None else allowed.spans(matrix.layer, matrix.head)
+        listed = Listed(
+            kept.keys[head, rows],
+            kept.weights[head, rows],
+            width,
+            None if spans is None else [spans[row] for row in rows],
+        )
+        made.append(replace(matrix, values=matrix.values[:0, :0], allowed=None, listed=listed))
+    return tuple(made)
 
 
 def cell_tokens(tokens: Tokens, edges: Sequence[int]) -> Tokens:
@@ -193,21 +228,43 @@ def _first_token_notes(matrices: Sequence[Matrix], run: Run, queries: Tokens, ke
     if share is None:
         return []
     first = next(token.label for token in keys if token.position == 0)
-    rows = sum(token.position > 0 for token in queries)
+    after = sum(token.position > 0 for token in queries)
+    rows = len(_rows_that_see(matrices, queries, keys))
+    whose = "of all attention goes" if rows == after else "of the attention of those that may see it goes"
     where = f"{len(matrices)} {'map' if len(matrices) == 1 else 'maps'}, {rows} rows after it"
-    return [f'{100 * share:.0f} % of all attention goes to the first token, "{first}" ({where})']
+    return [f'{100 * share:.0f} % {whose} to the first token, "{first}" ({where})']
 
 
 def first_token_share(matrices: Sequence[Matrix], queries: Tokens, keys: Tokens) -> float | None:
-    """Give the mean weight on position 0 over all matrices and all rows after it; None where there are no such rows."""
-    rows = [row for row, token in enumerate(queries) if token.position > 0]
-    columns = [column for column, token in enumerate(keys) if token.position == 0]
-    if not rows or not columns or not matrices:
+    """Give the mean weight on position 0 over all matrices and all rows after it; None where there are no such rows.
+
+    Rows that may not attend to it in any of them, as those of later windows of a long text, are left out.
+    """
+    rows = _rows_that_see(matrices, queries, keys)
+    if not rows:
         return None
-    return float(np.mean([matrix.values[rows, columns[0]].mean() for matrix in matrices]))
+    first = next(column for column, token in enumerate(keys) if token.position == 0)
+    return float(np.mean([matrix.values[rows, first].mean() for matrix in matrices]))
+
+
+def _rows_that_see(matrices: Sequence[Matrix], queries: Tokens, keys: Tokens) -> list[int]:
+    """Give the rows after position 0 that may attend to it."""
+    first = next((column for column, token in enumerate(keys) if token.position == 0), None)
+    if first is None or not matrices:
+        return []
+    seen = np.zeros(len(queries), np.bool_)
+    for matrix in matrices:
+        seen |= True if matrix.allowed is None else matrix.allowed[:, first]
+    return [row for row, token in enumerate(queries) if token.position > 0 and seen[row]]
 
 
 def _dead_row_notes(matrices: Sequence[Matrix]) -> list[str]:
     """Say how many rows may attend to nothing: their weights are zeros, which is easily mistaken."""
-    dead = max((int((~m.allowed.any(axis=1)).sum()) for m in matrices if m.allowed is not None), default=0)
+    dead = max(map(_dead_rows, matrices), default=0)
     return [f"{dead} rows may attend to no key at all: their weights are zero"] if dead else []
+
+
+def _dead_rows(matrix: Matrix) -> int:
+    if matrix.listed is not None:
+        return int((matrix.listed.columns[:, 0] == NO_COLUMN).sum())
+    return 0 if matrix.allowed is None else int((~matrix.allowed.any(axis=1)).sum())

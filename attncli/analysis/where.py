@@ -19,7 +19,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from attncli.analysis.roles import ROLE, Head
+from attncli.analysis.head_numbers import ROLE, Head
 from attncli.errors import UsageError, did_you_mean
 from attncli.labels import safe_label
 

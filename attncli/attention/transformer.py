@@ -166,7 +166,8 @@ class Transformer(nn.Module):
             memory = self.encoder_norm(self._through("encoder", self.embed(ids), None, keys, watch))
         if self.decoder_norm is None:
             assert memory is not None
-            return memory
+            only: Tensor = memory
+            return only
         written = ids if target is None else target
         x = self._through("decoder", self.embed(written), memory, keys, watch)
         last: Tensor = self.decoder_norm(x)

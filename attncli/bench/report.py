@@ -1,4 +1,4 @@
-"""Makes of a ledger what is shown: tables for people, rows and a document for programs, plots."""
+"""Makes of a ledger the document that it is saved as; what is shown is made of that."""
 
 from __future__ import annotations
 
@@ -7,20 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from attncli.bench.baseline import Change, settings_of
+from attncli.bench.drawing import CLOCKS, curves_of
 from attncli.bench.findings import Overtaking, crossovers, fits, warnings
 from attncli.bench.fit import Fit
 from attncli.bench.record import Cell, Ledger
-from attncli.bench.run import human_seconds
-from attncli.memory import human_bytes
 from attncli.record import Provenance
-from attncli.view import Column, Curve, Curves, Header, Plot, Table
-
-_DATA = (
-    "variant", "seq_len", "status", "clock", "rounds", "median", "iqr", "ratio", "ratio_low", "ratio_high", "noise",
-    "peak_bytes", "predicted_bytes", "flops", "flops_per_second", "peak_share", "max_abs_error", "reason",
-)  # fmt: skip
-
-_CLOCKS = {"cpu": "CPU time", "wall": "wall time", "cuda": "GPU time"}
+from attncli.view import Curves, Header
 
 
 def bench_view(ledger: Ledger, provenance: Provenance, changes: Sequence[Change] = ()) -> Curves:
@@ -29,20 +21,8 @@ def bench_view(ledger: Ledger, provenance: Provenance, changes: Sequence[Change]
     Args:
         changes: Against an older run, where there is one.
     """
-    found, overtakings = fits(ledger), crossovers(ledger)
     header = Header(command="bench", title=_title(ledger), provenance=provenance, notes=tuple(_notes(ledger)))
-    return Curves(
-        header,
-        plots=_plots(ledger, found),
-        tables=tuple(_tables(ledger, found, overtakings, changes, header)),
-        data=Table(
-            header,
-            tuple(map(Column, _DATA)),
-            tuple(_data_row(cell, ledger) for cell in ledger.cells),
-            "cells",
-        ),
-        document=_document(ledger, found, overtakings, changes),
-    )
+    return curves_of(_document(ledger, fits(ledger), crossovers(ledger), changes), header)
 
 
 def _title(ledger: Ledger) -> str:
@@ -56,7 +36,7 @@ def _title(ledger: Ledger) -> str:
         f"{workload.device}, {threads} thread{'s' * (threads != 1)}"
         if workload.device == "cpu"
         else workload.device,
-        _CLOCKS[question.clock],
+        CLOCKS[question.clock],
     ]
     return f"attention, {' · '.join(parts)}"
 
@@ -85,141 +65,6 @@ def _notes(ledger: Ledger) -> list[str]:
         *(f"noise: {text}" for text in warnings(ledger)),
     ]
     return notes
-
-
-# For people
-
-
-def _tables(
-    ledger: Ledger,
-    found: dict[str, Fit],
-    overtakings: list[Overtaking],
-    changes: Sequence[Change],
-    header: Header,
-) -> list[Table]:
-    reference = ledger.question.reference.name
-    cells = Table(
-        _titled(header, "time and memory, the fastest first"),
-        _people_columns(reference),
-        tuple(_people_rows(ledger)),
-    )
-    growth = [
-        (name, f"n^{fit.exponent:.2f}", f"± {fit.stderr:.2f}", f"{fit.from_seq_len:,}", fit.lengths)
-        for name, fit in sorted(found.items(), key=lambda pair: pair[1].exponent)
-    ]
-    tables = [cells]
-    skipped = [(f"{c.seq_len:,}", c.variant, _why(c)) for c in ledger.cells if not c.readings]
-    if skipped:
-        columns = Column("n", right=True), Column("variant"), Column("why")
-        tables.append(Table(_titled(header, "not measured"), columns, tuple(skipped)))
-    if growth:
-        columns5 = (
-            Column("variant"),
-            Column("time", "time grows as", right=True),
-            Column("stderr", right=True),
-            Column("from n", right=True),
-            Column("lengths", right=True),
-        )
-        tables.append(Table(_titled(header, "growth"), columns5, tuple(growth)))
-    if overtakings:
-        rows = tuple((one.variant, one.other, *_where(one)) for one in overtakings)
-        columns4 = (
-            Column("variant"),
-            Column("faster than"),
-            Column("from n", right=True),
-            Column("95 %", right=True),
-        )
-        tables.append(Table(_titled(header, "crossovers"), columns4, rows))
-    if changes:
-        then = tuple(
-            (f"{c.seq_len:,}", c.variant, human_seconds(c.before), human_seconds(c.now), f"{c.ratio:.2f}")
-            for c in changes
-        )
-        columns6 = (
-            Column("n", right=True),
-            Column("variant"),
-            Column("before", right=True),
-            Column("now", right=True),
-            Column("ratio", right=True),
-        )
-        tables.append(Table(_titled(header, "against the baseline"), columns6, then))
-    return tables
-
-
-def _titled(header: Header, title: str) -> Header:
-    return Header(command=header.command, title=title, provenance=header.provenance)
-
-
-def _people_columns(reference: str) -> tuple[Column, ...]:
-    names = ("n", "time", "IQR", f"/{reference}", "95 %", "memory", "GFLOP/s", "error")
-    columns = [Column(name, right=True) for name in names]
-    return columns[0], Column("variant"), *columns[1:]
-
-
-def _people_rows(ledger: Ledger) -> list[tuple[str, ...]]:
-    timed = [cell for cell in ledger.cells if cell.median is not None]
-    return [
-        _people_row(cell, ledger)
-        for cell in sorted(timed, key=lambda cell: (cell.seq_len, cell.median or 0.0))
-    ]
-
-
-def _people_row(cell: Cell, ledger: Ledger) -> tuple[str, ...]:
-    assert cell.median is not None and cell.iqr is not None
-    alone = cell.variant == ledger.question.reference.name
-    return (
-        str(cell.seq_len),
-        cell.variant,
-        human_seconds(cell.median),
-        f"{cell.iqr / cell.median:.0%}",
-        ""
-        if cell.ratio is None
-        else ("1" if alone else ("≈" if cell.noise else "") + short_ratio(cell.ratio)),
-        "" if cell.ratio_interval is None or alone else "–".join(map(short_ratio, cell.ratio_interval)),
-        "" if cell.peak_bytes is None else human_bytes(cell.peak_bytes),
-        _speed(cell, ledger),
-        "" if cell.max_abs_error is None else f"{cell.max_abs_error:.0e}".replace("e-0", "e-"),
-    )
-
-
-def short_ratio(ratio: float) -> str:
-    """Write a ratio in at most four characters, up to a thousand.
-
-    >>> [short_ratio(ratio) for ratio in (0.0451, 0.567, 4.321, 43.21, 432.1)]
-    ['.045', '0.57', '4.32', '43.2', '432']
-    """
-    if ratio < 0.0995:
-        return f"{ratio:.3f}"[1:]
-    return f"{ratio:.{2 if ratio < 9.995 else 1 if ratio < 99.95 else 0}f}"
-
-
-def _speed(cell: Cell, ledger: Ledger) -> str:
-    speed = cell.flops_per_second
-    if speed is None:
-        return ""
-    billions = speed / 1e9
-    digits = 0 if billions >= 9.95 else 1
-    return f"{billions:.{digits}f} {speed / ledger.environment.peak_flops:.0%}"
-
-
-def _why(cell: Cell) -> str:
-    return cell.reason if cell.status in ("too large", "too slow") else f"{cell.status}: {cell.reason}"
-
-
-def _where(one: Overtaking) -> tuple[str, str]:
-    low, high = one.crossover.interval
-    ends = f"{low:,.0f}" if low is not None else "…", f"{high:,.0f}" if high is not None else "…"
-    return f"≈ {one.crossover.seq_len:,.0f}", "–".join(ends)
-
-
-# For programs
-
-
-def _data_row(cell: Cell, ledger: Ledger) -> tuple[object, ...]:
-    values = _cell(cell, ledger)
-    low, high = cell.ratio_interval or (None, None)
-    values |= {"ratio_low": low, "ratio_high": high}
-    return tuple(values[name] for name in _DATA)
 
 
 def _cell(cell: Cell, ledger: Ledger) -> dict[str, Any]:
@@ -300,33 +145,3 @@ def _change(change: Change) -> dict[str, Any]:
         "now": change.now,
         "ratio": change.ratio,
     }
-
-
-# For pictures
-
-
-def _plots(ledger: Ledger, found: dict[str, Fit]) -> tuple[Plot, ...]:
-    time, memory = [], []
-    for contender in ledger.question.contenders:
-        cells = ledger.timed(contender.name)
-        if not cells:
-            continue
-        about = f"n^{found[contender.name].exponent:.2f}" if contender.name in found else ""
-        x = tuple(float(cell.seq_len) for cell in cells)
-        time.append(
-            Curve(contender.name, x, tuple(cell.median or 0.0 for cell in cells), about, contender.peer)
-        )
-        sized = [cell for cell in cells if cell.peak_bytes]
-        if sized:
-            x = tuple(float(cell.seq_len) for cell in sized)
-            y = tuple(float(cell.peak_bytes or 0) for cell in sized)
-            memory.append(Curve(contender.name, x, y, quiet=contender.peer))
-    title = f"{_CLOCKS[ledger.question.clock]} of a call"
-    plots = [Plot(title, "seconds", "sequence length n", tuple(time), (1, 2))]
-    if memory:
-        plots.append(
-            Plot(
-                "peak memory of a call, output included", "bytes", "sequence length n", tuple(memory), (1, 2)
-            )
-        )
-    return tuple(plots)

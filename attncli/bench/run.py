@@ -13,6 +13,7 @@ import torch
 from attncli.bench.clock import Reading, no_garbage_collection, synchronize, time_call
 from attncli.bench.contenders import Contender
 from attncli.bench.correctness import Verdict, can_differentiate, check
+from attncli.bench.drawing import human_seconds
 from attncli.bench.footprint import fits, free_bytes, peak_extra_bytes
 from attncli.bench.prediction import affordable, fair_share, predict_bytes, predict_seconds, time_for_rounds
 from attncli.bench.record import Cell, Ledger, Question, Status
@@ -266,17 +267,3 @@ def _compared(cell: Cell, reference: list[float], ledger: Ledger) -> Cell:
     interval = paired_ratio_interval(cell.seconds, reference)
     floor = ledger.noise_floors.get(cell.seq_len, 0.0)
     return replace(cell, ratio=ratio, ratio_interval=interval, noise=is_noise(ratio, interval, floor))
-
-
-def human_seconds(seconds: float) -> str:
-    """Say a time as people do.
-
-    >>> human_seconds(0.00123), human_seconds(12.3), human_seconds(300), human_seconds(40000)
-    ('1.23 ms', '12.3 s', '5 min', '11.1 h')
-    """
-    if seconds == 0:
-        return "0 s"
-    for limit, size, unit in ((1e-3, 1e-6, "µs"), (1, 1e-3, "ms"), (120, 1, "s"), (7200, 60, "min")):
-        if seconds < limit:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds / 3600:.3g} h"

@@ -94,6 +94,8 @@ class Ledger:
         before: Texts before it.
         units: Passes of the window that are done.
         digest: Of all lines before the window, so that another corpus is noticed.
+        run: The first pass.
+        notes: What holds of every text: notes that all passes over texts as they are have had.
     """
 
     tallies: HeadTallies
@@ -109,7 +111,7 @@ class Ledger:
     digest: str = ""
     complete: bool = False
     run: Run | None = None
-    looked_into: int = 0
+    notes: tuple[str, ...] | None = None
 
     def take(self, source: TextSource, unit: Unit) -> int:
         """Make a pass and add up what it gives; give the bytes of its lines."""
@@ -128,6 +130,7 @@ class Ledger:
             self.null_texts += feed.texts
             return 0
         self.overlap.commit()
+        self.notes = tuple(note for note in run.notes if self.notes is None or note in self.notes)
         self.texts += feed.texts
         self.tokens += feed.tokens
         self.rows += int(batch.rows.sum())

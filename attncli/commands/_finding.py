@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from attncli.analysis.selection import Selection, parse_selection
+from attncli.commands._opening import Opened, open_source
 from attncli.commands._options import ModelOptions, OutputOptions, ScratchOptions, TextInput
-from attncli.commands._running import Opened, choose_kind, open_source, provenance
+from attncli.commands._running import choose_kind, provenance
 from attncli.errors import CaptureError, UsageError
 from attncli.labels import safe_label
 from attncli.record import Kind, Run, Span, Tokens

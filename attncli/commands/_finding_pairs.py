@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from attncli.commands._finding import Search, require_offsets
+from attncli.commands._opening import load_options
 from attncli.commands._progress import counted
-from attncli.commands._running import choose_kind, load_options, provenance, sign_of_life
+from attncli.commands._running import choose_kind, provenance, sign_of_life
 from attncli.errors import UsageError
 from attncli.labels import safe_label
 from attncli.record import Kind, Run, Span, Tokens

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from attncli.analysis.head_changes import changes_since
 from attncli.analysis.head_views import Answer, Corpus, Wanted, heads_view
@@ -17,6 +13,7 @@ from attncli.analysis.roles import heads_of
 from attncli.commands._corpus_run import CorpusRun, Interrupted, Ledger, Way
 from attncli.commands._heads_question import Question
 from attncli.commands._options import OutputOptions
+from attncli.commands._progress import texts_done
 from attncli.commands._ranks import Ranks, gather
 from attncli.commands._running import provenance
 from attncli.delivery import Plan, deliver, say
@@ -24,12 +21,6 @@ from attncli.errors import ReadError, UsageError
 from attncli.labels import safe_label
 from attncli.record import SourceInfo
 from attncli.sources.corpus import BadLine
-
-if TYPE_CHECKING:
-    from rich.progress import Progress
-
-_PATIENCE = 0.5
-"""Seconds before progress is shown."""
 
 
 def find(question: Question, ranks: Ranks, output: OutputOptions) -> Ledger:
@@ -47,7 +38,9 @@ def find(question: Question, ranks: Ranks, output: OutputOptions) -> Ledger:
     way = Way(_batch_size(question), question.corpus.null_texts, question.seed, ranks.rank, ranks.count)
     if ranks.count > 1 and getattr(question.lines, "path", None) == "-":
         raise UsageError("several ranks cannot share stdin", "give the corpus with --file")
-    with _progress(question, output, ranks) as done:
+    size = None if question.lines is None else question.lines.size
+    shown = ranks.is_first and question.lines is not None
+    with texts_done(size, output, shown=shown) as done:
         run = CorpusRun(question.source, ledger, way, _teller(question, output, ranks), done)
         try:
             if question.probe is not None:
@@ -119,7 +112,7 @@ def _answer(ledger: Ledger, question: Question, wanted: Wanted) -> Answer:
     changes = None
     if question.old is not None:
         changes = question.old[0], changes_since(heads, question.old[1], wanted.by)
-    notes = [] if ledger.run is None else list(ledger.run.notes)
+    notes = list(ledger.notes or ())
     if question.source.cut:
         notes.append(f"{question.source.cut:,} texts were cut to the model's length")
     return Answer(
@@ -176,59 +169,3 @@ def _tell_how_to_resume(plan: Plan) -> None:
         say("interrupted; --resume FILE goes on from this JSON")
     else:
         say("interrupted; with -o FILE.json a run can be gone on with (--resume)")
-
-
-@contextmanager
-def _progress(
-    question: Question, output: OutputOptions, ranks: Ranks
-) -> Iterator[Callable[[int, int], None]]:
-    """Show how much is done, at what rate, and how long the rest takes; on a terminal, after half a second."""
-    shown = ranks.is_first and sys.stderr is not None and sys.stderr.isatty()
-    if not shown or output.quiet or output.no_progress or question.lines is None:
-        yield lambda size, texts: None
-        return
-    total, started = question.lines.size, time.monotonic()
-    bar = _bar(total is not None)
-    task = bar.add_task("texts", total=total, texts=0, rate="")
-    live = False
-    begin: list[int] = []
-
-    def done(size: int, texts: int) -> None:
-        nonlocal live
-        if not begin:
-            begin.append(texts)
-        passed = time.monotonic() - started
-        if not live and passed > _PATIENCE:
-            bar.start()
-            live = True
-        rate = (texts - begin[0]) / passed if passed else 0.0
-        bar.update(task, advance=size, texts=texts, rate=f"{rate:,.0f} texts/s")
-
-    try:
-        yield done
-    finally:
-        if live:
-            bar.stop()
-
-
-def _bar(known: bool) -> Progress:
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        SpinnerColumn,
-        TaskProgressColumn,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = (
-        [BarColumn(bar_width=24), TaskProgressColumn(), TimeRemainingColumn()] if known else [SpinnerColumn()]
-    )
-    return Progress(
-        *columns,
-        TextColumn("{task.fields[texts]:,} texts"),
-        TextColumn("{task.fields[rate]}"),
-        console=Console(stderr=True),
-        transient=True,
-    )

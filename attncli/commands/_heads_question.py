@@ -93,7 +93,8 @@ def ask(
     lines = None if _is_probe(probe) else _lines(text, corpus)
     source, drawn, rule, device = _open(lines, corpus, probe, model, scratch, output)
 
-    from attncli.commands._running import choose_kind, model_name
+    from attncli.commands._opening import model_name
+    from attncli.commands._running import choose_kind
 
     kind = choose_kind(source.kinds, ranking.kind)
     names = _metric_names(kind, by, ranking.where)
@@ -142,7 +143,7 @@ def _check_probe(text: TextInput, corpus: CorpusOptions, probe: ProbeOptions, mo
 
 def _check_by(by: str) -> str:
     from attncli import registry
-    from attncli.analysis.roles import ROLE
+    from attncli.analysis.head_numbers import ROLE
 
     name = by.replace("-", "_")
     known = [ROLE, *registry.entries("metrics")]
@@ -153,7 +154,7 @@ def _check_by(by: str) -> str:
 
 def _metric_names(kind: Kind, by: str, where: str | None) -> tuple[str, ...]:
     from attncli import registry
-    from attncli.analysis.roles import ROLE
+    from attncli.analysis.head_numbers import ROLE
 
     entries = registry.entries("metrics")
     names = tuple(name for name, entry in entries.items() if kind in entry.attributes["kinds"])  # type: ignore[operator]
@@ -269,8 +270,8 @@ def _open(
         assert lines is not None
         return _text_by_text(lines, rule, corpus, model, scratch, output), None, rule, "cpu"
 
+    from attncli.commands._opening import load_model
     from attncli.commands._ranks import ranks_from
-    from attncli.commands._running import load_model
     from attncli.sources.batches import BatchedModel
     from attncli.sources.probes import random_repeated, repeated_from_ids
 
@@ -284,7 +285,9 @@ def _open(
     elif lines is None:
         drawn = random_repeated(loaded, probe.probe_length, probe.probe_texts, scratch.seed or 0)
     rule = rule if drawn is None else drawn.rule
-    made = BatchedModel(loaded, rule, paired, truncate=model.truncate, verify=not model.no_verify)
+    made = BatchedModel(
+        loaded, rule, paired, truncate=model.truncate, verify=not model.no_verify, fast=model.fast
+    )
     return made, drawn, rule, device
 
 
@@ -300,7 +303,7 @@ def _text_by_text(
     scratch: ScratchOptions,
     output: OutputOptions,
 ) -> TextSource:
-    from attncli.commands._running import open_source
+    from attncli.commands._opening import open_source
     from attncli.commands._text_by_text import TextByText
 
     example: tuple[str, str | None] = "a", "a" if corpus.pair_field else None

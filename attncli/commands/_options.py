@@ -116,6 +116,18 @@ class ModelOptions:
         "auto"
     )
     device: Annotated[str, typer.Option(help="Where the model runs: cpu, cuda, cuda:1, mps.")] = "cpu"
+    device_map: Annotated[
+        str | None,
+        typer.Option(
+            "--device-map",
+            metavar="HOW",
+            help="Spread the model over all GPUs, memory and disk: auto (needs accelerate).",
+        ),
+    ] = None
+    offload_folder: Annotated[
+        str | None,
+        typer.Option("--offload-folder", metavar="DIR", help="With --device-map: for parts kept on disk."),
+    ] = None
     attention: Annotated[
         str | None, typer.Option(metavar="NAME", help="transformers' implementation to run: sdpa, eager, …")
     ] = None

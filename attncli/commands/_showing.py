@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Literal, Protocol, cast
 
 from attncli.analysis.selection import Selection, parse_selection
-from attncli.commands._running import Opened, provenance
+from attncli.commands._opening import Opened
+from attncli.commands._running import provenance
+from attncli.delivery import LISTS
 from attncli.errors import UsageError, did_you_mean
 from attncli.record import HeadRole, Kind, Run, Tokens
 from attncli.sources.picking import pick
@@ -75,6 +77,10 @@ class Showing:
         how = self._pooling(formats, queries, keys, picked=rows is not None or columns is not None)
         if how is not None:
             return self._pooled(how, queries, keys)
+        if self._is_list(formats) and columns is None:
+            view, run = self._strongest(queries, keys, rows, spans="json" in formats)
+            if not run.signed:
+                return view, run
         return self._weights(queries, keys, rows, columns)
 
     def _rows(self, queries: Tokens) -> Sequence[int] | None:
@@ -105,6 +111,35 @@ class Showing:
                 "--pool shows a whole map", "leave out --rows, --query, --key, --words and --top"
             )
         return cast(How, asked)
+
+    def _is_list(self, formats: Collection[str]) -> bool:
+        wanted, mean = self.wanted, self.layers.mean or self.heads.mean
+        return wanted.top is not None and LISTS.issuperset(formats) and not (wanted.words or mean)
+
+    def _strongest(
+        self, queries: Tokens, keys: Tokens, rows: Sequence[int] | None, *, spans: bool
+    ) -> tuple[MatrixGrid, Run]:
+        """List the strongest keys of each row without keeping any other weight.
+
+        Args:
+            spans: Whether it is wanted which keys each row may attend to.
+        """
+        from attncli.analysis.observers import AllowedSpans, FullWeights, StrongestKeys
+        from attncli.analysis.views import listed_matrices, weights_view
+
+        assert self.wanted.top is not None
+        chosen = (self.layers, self.heads, self.source.depth(self.kind), len(queries))
+        places = range(len(queries)) if rows is None else rows
+        span = range(min(places, default=0), max(places, default=-1) + 1)
+        found = StrongestKeys(self.kind, min(self.wanted.top, len(keys)), *chosen, span)
+        firsts = FullWeights(self.kind, *chosen, len(keys), rows, [0])
+        allowed = AllowedSpans(self.kind, *chosen, len(keys), span) if spans else None
+        run = self.source.run([found, firsts] if allowed is None else [found, firsts, allowed])
+        firsts.raise_if_missing(self.wanted.layer or "all")
+        named, shown = firsts.matrices(), tuple(queries[place] for place in places)
+        matrices = listed_matrices(named, found, allowed, [place - span.start for place in places], len(keys))
+        made, top = provenance(run), self.wanted.top
+        return weights_view(matrices, run, self.kind, shown, keys, made, top, firsts=named), run
 
     def _weights(
         self, queries: Tokens, keys: Tokens, rows: Sequence[int] | None, columns: Sequence[int] | None

@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, runtime_checkable
 
 import torch
 
-from attncli.commands._running import Opened
+from attncli.commands._opening import Opened
 from attncli.errors import UsageError
 from attncli.record import Axis, Batch, Kind, Observer, Run, Shuffled, Tokens
 from attncli.sources.batches import Encoded, Feed, RowRule, Side, is_punctuation
 from attncli.sources.corpus import BadLine, Line
+from attncli.sources.trained import TrainedSource
 
 Open = Callable[[str, str | None], Opened]
-
-
-@runtime_checkable
-class Movable(Protocol):
-    """A source whose tokens can be put in another order: pieces of words, joined by spaces, would be other pieces."""
-
-    def in_order(self, first: Sequence[int], second: Sequence[int]) -> Opened:
-        """Give it with its tokens, and its decoder's, in other places."""
 
 
 class TextByText:
@@ -70,23 +62,26 @@ class TextByText:
         opened = self._open(text, other)
         axes = {kind: _axes(*opened.axes(kind)) for kind in self.kinds}
         batches = {kind: Batch(*pair, self._rows(pair[0], kind)) for kind, pair in axes.items()}
-        shuffled, taken = None, opened
+        shuffled = None
         if shuffle is not None:
             orders = {id(axis): _order(axis, shuffle + encoded.ordinal)
                       for pair in axes.values() for axis in pair}  # fmt: skip
             shuffled = {
                 kind: Shuffled(orders[id(rows)], orders[id(keys)]) for kind, (rows, keys) in axes.items()
             }
-            taken = self._shuffled(opened, shuffled, other is not None)
-        self._next = taken
+            self._next = self._reordered(opened, other, shuffled)
+        else:
+            self._next = opened
         return Feed({}, batches, shuffled, 1, encoded.length, encoded.size)
 
-    def _shuffled(self, opened: Opened, orders: Mapping[Kind, Shuffled], paired: bool) -> Opened:
-        first, second = orders[self.kinds[0]].keys, orders[self.kinds[-1]].queries
-        if isinstance(opened, Movable):
-            return opened.in_order(first[0].tolist(), second[0].tolist())
-        text = _reordered(opened.axes(self.kinds[0])[1], first)
-        return self._open(text, _reordered(opened.axes("decoder")[0], second) if paired else None)
+    def _reordered(self, opened: Opened, other: str | None, orders: Mapping[Kind, Shuffled]) -> Opened:
+        """Give the source with its tokens in another order, each side's by itself."""
+        if isinstance(opened, TrainedSource):
+            target = orders["decoder"].queries[0].tolist() if opened.target_tokens is not None else None
+            return opened.reordered(orders[self.kinds[-1]].keys[0].tolist(), target)
+        text = _in_order(opened.axes(self.kinds[0])[1], orders[self.kinds[0]].keys)
+        pair = None if other is None else _in_order(opened.axes("decoder")[0], orders["decoder"].queries)
+        return self._open(text, pair)
 
     def run(self, feed: Feed, observers: Sequence[Observer]) -> Run:
         """Run the text that was taken last."""
@@ -119,5 +114,5 @@ def _order(axis: Axis, seed: int) -> torch.Tensor:
     return order.unsqueeze(0)
 
 
-def _reordered(tokens: Tokens, order: torch.Tensor) -> str:
+def _in_order(tokens: Tokens, order: torch.Tensor) -> str:
     return " ".join(tokens[place].text for place in order[0].tolist() if not tokens[place].special)

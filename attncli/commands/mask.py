@@ -69,6 +69,12 @@ class Pattern:
         str | None, typer.Option(metavar="KIND", help="encoder, decoder or cross, with --model.")
     ] = None
     layer: Annotated[str, typer.Option(metavar="N", help="Layers to look at, with --model.")] = "all"
+    stride: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=1, help="With --model: read a long text in windows that advance by N tokens."
+        ),
+    ] = None
 
 
 @spread
@@ -77,8 +83,11 @@ def mask(pattern: Pattern, model: ModelOptions, output: OutputOptions) -> None:
     from attncli.commands._pattern import pattern_view
     from attncli.commands._running import plan_output
     from attncli.delivery import deliver
+    from attncli.errors import UsageError
 
     plan = plan_output(output, "MatrixGrid")
+    if pattern.stride is not None and model.model is None:
+        raise UsageError("--stride is for a model's text", "--model names the model")
     view = pattern_view(pattern, plan) if model.model is None else _of_model(pattern, model, output)
     deliver(view, plan)
 
@@ -86,7 +95,8 @@ def mask(pattern: Pattern, model: ModelOptions, output: OutputOptions) -> None:
 def _of_model(pattern: Pattern, model: ModelOptions, output: OutputOptions) -> MatrixGrid:
     """Run a model and keep the masks it used."""
     from attncli.analysis.selection import parse_selection
-    from attncli.commands._running import choose_kind, open_source, provenance, tell_checks
+    from attncli.commands._opening import open_source
+    from attncli.commands._running import choose_kind, provenance, tell_checks
     from attncli.errors import UsageError
 
     lengths = (pattern.seq_len, pattern.key_len)
@@ -96,18 +106,19 @@ def _of_model(pattern: Pattern, model: ModelOptions, output: OutputOptions) -> M
             "try: attncli mask --help",
         )
     text = TextInput(pattern.name, pattern.file).read("mask --model …")
-    source = open_source(text, pattern.pair, model, ScratchOptions(), output)
+    source = open_source(text, pattern.pair, model, ScratchOptions(), output, stride=pattern.stride)
     kind = choose_kind(source.kinds, pattern.kind)
 
     from attncli.analysis.observers import MaskOnly
     from attncli.analysis.views import mask_view, source_title
     from attncli.view import Matrix
 
-    kept = MaskOnly(kind, parse_selection(pattern.layer, "layer"), source.depth(kind))
+    queries, keys = source.axes(kind)
+    layers = parse_selection(pattern.layer, "layer")
+    kept = MaskOnly(kind, layers, source.depth(kind), len(queries), len(keys))
     run = source.run([kept])
     tell_checks(run, output)
     groups = kept.groups()
-    queries, keys = source.axes(kind)
     # One mask for several layers is no single layer's; where masks differ, each goes by the first layer that uses it.
     shared = len(groups) == 1 and len(groups[0][0]) > 1
     named = [

@@ -22,6 +22,8 @@ EXAMPLES = (
     'attncli show "The animal was" -m ./smollm2-135m --layer 20 --generate 8',
     'attncli show "CCO" -m ./annalog-marian --pair "CCO" --kind cross --json',
     "attncli show --file book.txt -m ./smollm2-135m --truncate --head mean -o book.png",
+    "attncli show --file book.txt -m ./all-minilm-l6-v2 --stride 256 --layer 4 -o book.png",
+    "attncli show speech.wav -m ./whisper-tiny-en --layer 3 --head 2 -o speech.png",
     'echo "The animal was too tired." | attncli show --causal --heads 4',
 )
 
@@ -59,6 +61,14 @@ class Choice:
         str | None,
         typer.Option(
             metavar="HOW", help="Pool a long text's map by max or mean; max by default where needed."
+        ),
+    ] = None
+    stride: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Read a text that is too long for the model in windows that advance by N tokens.",
         ),
     ] = None
     words: Annotated[
@@ -101,14 +111,9 @@ def show(
 ) -> None:
     """Run a text through a model and show its attention weights."""
     from attncli.analysis.selection import parse_selection
-    from attncli.commands._running import (
-        check_writing,
-        choose_kind,
-        model_name,
-        open_source,
-        plan_output,
-        tell_checks,
-    )
+    from attncli.commands._hearing import open_sound
+    from attncli.commands._opening import check_writing, model_name, open_source
+    from attncli.commands._running import choose_kind, plan_output, tell_checks
     from attncli.commands._showing import Showing
     from attncli.delivery import deliver
     from attncli.sources.shipped import roles_of
@@ -118,12 +123,15 @@ def show(
     layers = parse_selection(choice.layer or "all", "layer")
     heads = parse_selection(choice.head or "all", "head")
     check_writing(writing, model, choice.pair)
-    name = model_name(model, scratch, choice.pair)
-    source = open_source(text.read("show"), choice.pair, model, scratch, output, writing)
-    kind = choose_kind(source.kinds, choice.kind)
-    showing = Showing(source, kind, layers, heads, choice)
+    said = text.read("show")
+    heard = open_sound(said, choice, model, output, writing)
+    if heard is not None:
+        source, choice = heard
+    else:
+        source = open_source(said, choice.pair, model, scratch, output, writing, choice.stride)
+    showing = Showing(source, choose_kind(source.kinds, choice.kind), layers, heads, choice)
     if model.model is None and choice.layer is None and choice.head is None:
-        showing = showing.of_one_head(roles_of(name))
-    view, run = showing.view({name for _, name in plan.files} | ({plan.stdout} if plan.stdout else set()))
+        showing = showing.of_one_head(roles_of(model_name(model, scratch, choice.pair)))
+    view, run = showing.view(plan.formats)
     tell_checks(run, output)
     deliver(view, plan)

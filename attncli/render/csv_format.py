@@ -13,7 +13,7 @@ ENTRY = Entry(
     reference="RFC 4180",
     attributes={
         "suffixes": (".csv",),
-        "views": ("MatrixGrid", "Table", "Curves", "HeadRanking"),
+        "views": ("MatrixGrid", "Table", "Curves", "HeadRanking", "Steps"),
         "binary": False,
     },
 )

@@ -1,4 +1,4 @@
-"""Curves on logarithmic axes as a picture: each named at its end, with slopes to hold them against."""
+"""Curves over a logarithmic axis as a picture: each named at its end, with slopes to hold them against."""
 
 from __future__ import annotations
 
@@ -79,8 +79,9 @@ def _name(curve: Curve) -> str:
 
 def _draw(axes: Axes, plot: Plot, styles: dict[str, _Style]) -> None:
     axes.set_xscale("log", base=2)
-    axes.set_yscale("log")
-    axes.set_title(plot.title, size=SMALL + 2, color=INK, loc="left", pad=8, parse_math=False)
+    axes.set_yscale("linear" if plot.linear else "log")
+    title = f"{plot.title} (bits)" if plot.unit == "bits" else plot.title
+    axes.set_title(title, size=SMALL + 2, color=INK, loc="left", pad=8, parse_math=False)
     axes.set_xlabel(plot.x_name, size=SMALL + 1, color=QUIET, parse_math=False)
     for curve in plot.curves:
         style = styles[curve.name]
@@ -108,7 +109,10 @@ def _set_limits(axes: Axes, plot: Plot) -> None:
     x = [value for curve in plot.curves for value in curve.x] or [1.0, 2.0]
     y = [value for curve in plot.curves for value in curve.y if value > 0] or [1.0, 10.0]
     axes.set_xlim(min(x) / 1.15, max(x) * 1.15)
-    axes.set_ylim(min(y) / 1.6, max(y) * 1.6)
+    if plot.linear:
+        axes.set_ylim(0, max(y) * 1.08)
+    else:
+        axes.set_ylim(min(y) / 1.6, max(y) * 1.6)
 
 
 def _draw_slopes(axes: Axes, plot: Plot) -> None:
@@ -144,7 +148,7 @@ def _set_ticks(axes: Axes, plot: Plot) -> None:
     axes.set_xticks(
         shown, labels=[f"{value:,.0f}" for value in shown], size=SMALL, color=INK, parse_math=False
     )
-    ticks = _round_values(plot.unit, *axes.get_ylim())
+    ticks = _even_values(axes.get_ylim()[1]) if plot.linear else _round_values(plot.unit, *axes.get_ylim())
     axes.yaxis.set_minor_locator(NullLocator())
     axes.set_yticks(
         ticks, labels=[_value(tick, plot.unit) for tick in ticks], size=SMALL, color=INK, parse_math=False
@@ -177,12 +181,25 @@ def _round_values(unit: str, low: float, high: float) -> list[float]:
     return [value for value in values if low <= value <= high]
 
 
+def _even_values(high: float) -> list[float]:
+    """Give the values to name on an axis from 0: from four to eight, a round step apart.
+
+    >>> _even_values(5.9)
+    [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
+    """
+    step = 10.0 ** math.floor(math.log10(high))
+    step = next(step / part for part in (0.5, 1, 2, 4, 5, 10) if high / (step / part) >= 4)
+    return [index * step for index in range(math.floor(high / step) + 1)]
+
+
 def _value(value: float, unit: str) -> str:
     """Write a value at an axis.
 
-    >>> _value(0.1, "seconds"), _value(2e-5, "seconds"), _value(2.0**24, "bytes")
-    ('100 ms', '20 µs', '16 MiB')
+    >>> _value(0.1, "seconds"), _value(2e-5, "seconds"), _value(2.0**24, "bytes"), _value(0.25, "bits")
+    ('100 ms', '20 µs', '16 MiB', '0.25')
     """
+    if unit in ("", "bits"):
+        return f"{value:,.3g}" if value < 1000 else f"{value:,.0f}"
     if unit == "bytes":
         return human_bytes(value)
     for size, name in ((1e-6, "µs"), (1e-3, "ms")):
@@ -195,7 +212,10 @@ def _write_names(axes: Axes, plot: Plot, styles: dict[str, _Style], height: floa
     """Write each curve's name at the right, as near to its end as the others allow, with a line that leads there."""
     (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
     ended = [curve for curve in plot.curves if curve.y]
-    ends = [math.log(curve.y[-1] / bottom) / math.log(top / bottom) for curve in ended]
+    ends = [
+        curve.y[-1] / top if plot.linear else math.log(curve.y[-1] / bottom) / math.log(top / bottom)
+        for curve in ended
+    ]
     for curve, end, place in zip(ended, ends, spread_out(ends, _LINE / height), strict=True):
         x = math.log(curve.x[-1] / left) / math.log(right / left)
         color = styles[curve.name].color

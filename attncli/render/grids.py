@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,15 +12,35 @@ from attncli.errors import UsageError
 from attncli.labels import ascii_label, safe_label
 from attncli.render import Options
 from attncli.render.decimals import number_texts, row_texts
-from attncli.view import Matrix, MatrixGrid, View
+from attncli.view import NO_COLUMN, Listed, Matrix, MatrixGrid, Steps, View
 
 if TYPE_CHECKING:
     from attncli.record import Token, Tokens
 
 _WITHOUT_NUMBER = {"path_length": "never"}
 _UNITS = ("bits", "bytes", "seconds")
+_DOTS = re.compile(r"(?<=\w)·(?=\w)")
+"""Between a formula's factors; a dot with spaces around it separates, one at a token's edge is a space."""
 _ASCII_WORDS = str.maketrans(
-    {"·": "-", "×": "x", "–": "-", "—": "-", "…": "...", "√": "sqrt ", "≈": "~", "±": "+/-", "µ": "u"}
+    {
+        "×": "x",
+        "–": "-",
+        "—": "-",
+        "…": "...",
+        "√": "sqrt ",
+        "≈": "~",
+        "±": "+/-",
+        "µ": "u",
+        "“": '"',
+        "”": '"',
+        "ᵀ": "^T",
+        "−": "-",
+        "∞": "inf",
+        "∂": "d",
+        "Σ": "sum",
+        "→": "->",
+        "₂": "2",
+    }
 )
 
 
@@ -32,7 +53,8 @@ def require_grid(view: View, format_name: str) -> MatrixGrid:
     if isinstance(view, MatrixGrid):
         return view
     raise UsageError(
-        f"{format_name} draws matrices, and {view.header.command} gives a table",
+        f"{format_name} draws matrices, and {view.header.command} gives "
+        + ("steps" if isinstance(view, Steps) else "a table"),
         "choose from: table, md, json, ndjson, csv, tsv",
     )
 
@@ -57,15 +79,21 @@ def _token_label(token: Token, options: Options) -> str:
 
 
 def placed_label(token: Token, options: Options) -> str:
-    """Label a token with its position, once where they are the same: ``30 cat``."""
+    """Label a token with its position, once where they are the same: ``30 cat``.
+
+    What stands in no text and in no vocabulary, such as a moment of a sound, is a place itself.
+    """
     label = _token_label(token, options)
-    return label if label == str(token.position) else f"{token.position} {label}"
+    is_place = token.id is None and token.start is None and not token.special
+    return label if is_place or label == str(token.position) else f"{token.position} {label}"
 
 
 def words(text: str, options: Options) -> str:
     """Make a title or a note fit to print; in ASCII, its separators become plain ones."""
     label = safe_label(text) if text else ""
-    return label if options.unicode else ascii_label(label.translate(_ASCII_WORDS))
+    if options.unicode:
+        return label
+    return ascii_label(_DOTS.sub("*", label.replace(" · ", " - ")).translate(_ASCII_WORDS))
 
 
 def site_names(matrices: Sequence[Matrix]) -> list[str]:
@@ -159,6 +187,8 @@ def strongest_keys(matrix: Matrix, top: int) -> list[Strongest]:
     """
     import numpy as np
 
+    if matrix.listed is not None:
+        return _first_listed(matrix.listed, top)
     order = np.argsort(-np.abs(matrix.values), axis=1, kind="stable")
     rows = []
     for row, columns in enumerate(order):
@@ -167,6 +197,15 @@ def strongest_keys(matrix: Matrix, top: int) -> list[Strongest]:
         kept = columns[:top]
         rows.append(Strongest(tuple(kept.tolist()), tuple(matrix.values[row, kept].tolist())))
     return rows
+
+
+def _first_listed(listed: Listed, top: int) -> list[Strongest]:
+    columns, weights = listed.columns[:, :top].tolist(), listed.weights[:, :top].tolist()
+    kept = [sum(column != NO_COLUMN for column in row) for row in columns]
+    return [
+        Strongest(tuple(row[:count]), tuple(values[:count]))
+        for row, values, count in zip(columns, weights, kept, strict=True)
+    ]
 
 
 def largest_of_rows(matrix: Matrix) -> set[tuple[int, int]]:

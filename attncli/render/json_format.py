@@ -6,14 +6,14 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from attncli.record import Provenance, Token
 from attncli.registry import Entry
 from attncli.render import Options
 from attncli.render.decimals import row_texts
 from attncli.render.grids import strongest_keys
-from attncli.view import SCHEMA, Curves, Header, HeadRanking, Matrix, MatrixGrid, Table, View
+from attncli.view import SCHEMA, Curves, Header, HeadRanking, Matrix, MatrixGrid, Steps, Table, View
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,7 +23,7 @@ ENTRY = Entry(
     summary="One JSON document with everything: tokens, weights, source, provenance",
     attributes={
         "suffixes": (".json",),
-        "views": ("MatrixGrid", "Table", "Curves", "HeadRanking"),
+        "views": ("MatrixGrid", "Table", "Curves", "HeadRanking", "Steps"),
         "binary": False,
     },
 )
@@ -43,9 +43,10 @@ def document(view: View, *, weights: bool = True) -> dict[str, Any]:
     """
     if isinstance(view, Table):
         return _table_document(view)
-    if isinstance(view, Curves | HeadRanking):
+    if isinstance(view, Curves | HeadRanking | Steps):
         body = {key: plain(value) for key, value in view.document.items()}
-        return {**_head(view.header), "title": view.header.title, **body, **_tail(view.header)}
+        source = {"source": asdict(view.header.source)} if view.header.source else {}
+        return {**_head(view.header), "title": view.header.title, **source, **body, **_tail(view.header)}
     return {
         **_head(view.header),
         "title": view.header.title,
@@ -62,6 +63,8 @@ def document(view: View, *, weights: bool = True) -> dict[str, Any]:
 
 def plain(value: object) -> Any:
     """Turn a table's value into what JSON has; an undefined number becomes None, NumPy's plain ones."""
+    if isinstance(value, Token):
+        return _token(value)
     if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, float):
@@ -72,6 +75,8 @@ def plain(value: object) -> Any:
         return [plain(part) for part in value]
     if getattr(value, "dtype", None) == "float32" and not getattr(value, "shape", ()):
         return plain(float(str(value)))  # the short decimal, not its float64 expansion
+    if getattr(value, "dtype", None) == "float32" and len(getattr(value, "shape", ())) == 1:
+        return [plain(part) for part in cast(Sequence[object], value)]
     if hasattr(value, "tolist"):
         return plain(value.tolist())
     return str(value)
@@ -118,7 +123,7 @@ def _attention(grid: MatrixGrid, index: int, weights: bool) -> dict[str, Any]:
     entry |= {"kind": matrix.kind, "layer": matrix.layer, "head": matrix.head}
     if matrix.kv_head is not None:
         entry["kv_head"] = matrix.kv_head
-    entry["shape"] = list(matrix.values.shape)
+    entry["shape"] = list(matrix.shape)
     if weights:
         entry |= _numbers(grid, matrix)
     facts = grid.facts[index] if grid.facts else {}
@@ -137,6 +142,9 @@ def _allowed_keys(grid: MatrixGrid, matrix: Matrix) -> dict[str, Any]:
     """Say of each row which columns it may attend to, as ranges of column numbers with both ends in."""
     import numpy as np
 
+    if matrix.listed is not None:
+        spans = matrix.listed.spans
+        return {} if spans is None else {"allowed_keys": [row.tolist() for row in spans]}
     if grid.unit == "mask" or matrix.allowed is None or matrix.allowed.all():
         return {}
     edges = np.diff(matrix.allowed.astype(np.int8), axis=1, prepend=0, append=0)

@@ -9,7 +9,7 @@ from itertools import repeat
 from attncli.render import Options
 from attncli.render.grids import float_texts, matrix_texts, strongest_keys
 from attncli.render.json_format import plain
-from attncli.view import Curves, HeadRanking, Matrix, MatrixGrid, Table, View
+from attncli.view import Curves, HeadRanking, Matrix, MatrixGrid, Steps, Table, View
 
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
@@ -44,7 +44,7 @@ def separated(view: View, options: Options, separator: str, line_end: str, quote
         guarded = options.csv_safe and isinstance(value, str) and text.startswith(_FORMULA_STARTS)
         return quote("'" + text if guarded else text)
 
-    if isinstance(view, Curves | HeadRanking):
+    if isinstance(view, Curves | HeadRanking | Steps):
         view = view.data
     if isinstance(view, Table):
         lines = [[column.name for column in view.columns], *view.rows]

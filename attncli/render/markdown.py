@@ -10,9 +10,10 @@ import re
 from attncli.registry import Entry
 from attncli.render import Options
 from attncli.render.grids import fact_texts, site_names, strongest_keys, token_labels, words
+from attncli.render.mermaid import mermaid
 from attncli.render.scales import Scale, scale_of
-from attncli.render.table import value_text
-from attncli.view import Curves, Header, HeadRanking, Matrix, MatrixGrid, Table, View
+from attncli.render.table import people_text
+from attncli.view import Column, Curves, Header, HeadRanking, Matrix, MatrixGrid, Step, Steps, Table, View
 
 ENTRY = Entry(
     name="md",
@@ -20,7 +21,7 @@ ENTRY = Entry(
     reference="GitHub Flavored Markdown, section 4.10",
     attributes={
         "suffixes": (".md",),
-        "views": ("MatrixGrid", "Table", "Curves", "HeadRanking"),
+        "views": ("MatrixGrid", "Table", "Curves", "HeadRanking", "Steps"),
         "binary": False,
     },
 )
@@ -36,6 +37,11 @@ def render(view: View, options: Options) -> bytes:
 
 
 def _blocks(view: View, options: Options) -> list[str]:
+    if isinstance(view, Steps):
+        told = [
+            block for count, step in enumerate(view.steps, 1) for block in _step_blocks(count, step, options)
+        ]
+        return [*told, "#### Data-flow", f"```mermaid\n{mermaid(view.flow, options)}```"]
     if isinstance(view, Curves | HeadRanking):
         named = [
             [f"**{prose(words(table.header.title, options))}**", *_table_blocks(table, options)]
@@ -43,6 +49,19 @@ def _blocks(view: View, options: Options) -> list[str]:
         ]
         return [block for blocks in named for block in blocks]
     return _table_blocks(view, options) if isinstance(view, Table) else _grid_blocks(view, options)
+
+
+def _step_blocks(count: int, step: Step, options: Options) -> list[str]:
+    shape = f" → `{step.shape}`" if step.shape else ""
+    about = [prose(words(". ".join(_sentence(line) for line in step.about) + ".", options))] * bool(
+        step.about
+    )
+    tables = [block for table in step.tables for block in _table_blocks(table, options)]
+    return [f"#### {count}. {step.name}", f"{code(step.formula)}{shape}", *about, *tables]
+
+
+def _sentence(line: str) -> str:
+    return line[:1].upper() + line[1:].rstrip(":")
 
 
 def prose(text: str) -> str:
@@ -72,20 +91,22 @@ def _reference(character: str) -> str:
 
 
 def _table_blocks(table: Table, options: Options) -> list[str]:
-    names = [prose(words(column.name, options)) for column in table.columns]
+    places = [place for place, column in enumerate(table.columns) if not column.bar]
+    columns = [table.columns[place] for place in places]
+    names = [prose(words(column.name, options)) for column in columns]
     numeric = [
         column.right or _numbers_only([row[place] for row in table.rows])
-        for place, column in enumerate(table.columns)
+        for place, column in zip(places, columns, strict=True)
     ]
     rows = [
-        [_value(value, column.digits, options) for value, column in zip(row, table.columns, strict=True)]
+        [_value(row[place], column, options) for place, column in zip(places, columns, strict=True)]
         for row in table.rows
     ]
     return [_pipe_table(names, rows, numeric)]
 
 
-def _value(value: object, digits: int, options: Options) -> str:
-    text = words(value_text(value, digits), options)
+def _value(value: object, column: Column, options: Options) -> str:
+    text = words(people_text(value, column), options)
     return (
         code(text)
         if isinstance(value, str) and _MARKUP.search(text + "".join(set("<>&") & set(text)))

@@ -8,14 +8,14 @@ from attncli.registry import Entry
 from attncli.render import Options
 from attncli.render.json_format import plain
 from attncli.render.long_form import records
-from attncli.view import Curves, HeadRanking, Table, View
+from attncli.view import Curves, HeadRanking, Steps, Table, View
 
 ENTRY = Entry(
     name="ndjson",
     summary="JSON lines, one object for each weight",
     attributes={
         "suffixes": (".ndjson", ".jsonl"),
-        "views": ("MatrixGrid", "Table", "Curves", "HeadRanking"),
+        "views": ("MatrixGrid", "Table", "Curves", "HeadRanking", "Steps"),
         "binary": False,
     },
 )
@@ -23,7 +23,7 @@ ENTRY = Entry(
 
 def render(view: View, options: Options) -> bytes:
     """Write a view as JSON lines in ASCII, undefined numbers as null."""
-    if isinstance(view, Curves | HeadRanking):
+    if isinstance(view, Curves | HeadRanking | Steps):
         view = view.data
     if isinstance(view, Table):
         return "".join(_table_lines(view)).encode("ascii")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from attncli.render import Options
 from attncli.render.figure import note_texts
 from attncli.render.fonts import picture_label
-from attncli.render.grids import count_text, fact_texts, token_labels
+from attncli.render.grids import count_text, fact_texts
 from attncli.render.layout import Place, arrange
 from attncli.render.page import INK, POINT, QUIET, SMALL, Page, break_lines, text_width
 from attncli.render.plot import Axis, add_scale, paint_matrix, scale_width, set_ticks, token_axis
@@ -76,8 +76,7 @@ def _side(tokens: int, across: int) -> float:
 
 def _axis(grid: MatrixGrid, options: Options, which: str, length: float) -> Axis:
     tokens = grid.query_tokens if which == "query" else grid.key_tokens
-    positions = [token.position for token in tokens]
-    return token_axis(token_labels(tokens, options), positions, length / max(len(tokens), 1), 5.5)
+    return token_axis(tokens, options, length / max(len(tokens), 1), 5.5)
 
 
 def _lowest(places: Sequence[Place]) -> dict[int, int]:

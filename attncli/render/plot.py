@@ -11,7 +11,7 @@ from attncli.render import Options
 from attncli.render.colors import is_light
 from attncli.render.figure import note_texts
 from attncli.render.fonts import picture_label
-from attncli.render.grids import fact_texts, largest_of_rows, site_names, token_labels
+from attncli.render.grids import fact_texts, largest_of_rows, placed_label, site_names, token_labels
 from attncli.render.page import (
     ALLOWED,
     FORBIDDEN,
@@ -36,9 +36,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from attncli.record import Tokens
+
 MOST_ANNOTATED = 24
 _MOST_LABELS = 48
 _LONGEST_LABEL = 24
+_LABELLED = 0.13
+"""Inches that a row needs for its label."""
+_WIDE = 4
+"""So many times as many columns as rows are many."""
 _MOST_PIXELS = 2000
 _NUMBER_SIZE = 7.0
 
@@ -62,11 +68,11 @@ def draw_one(grid: MatrixGrid, options: Options) -> Figure:
     rows, columns = matrix.values.shape
     annotated = max(rows, columns) <= MOST_ANNOTATED
     cell = 0.36 if annotated else max(0.03, min(0.2, 7.0 / max(rows, columns, 1)))
-    width, height = max(columns * cell, 1.2), max(rows * cell, 0.6)
-    y_axis = token_axis(
-        token_labels(grid.query_tokens, options), [t.position for t in grid.query_tokens], cell
-    )
-    x_axis = token_axis(token_labels(grid.key_tokens, options), [t.position for t in grid.key_tokens], cell)
+    # A few rows over many columns, as a sound's, are high enough for their labels.
+    down = max(cell, _LABELLED) if columns > _WIDE * rows and rows <= _MOST_LABELS else cell
+    width, height = max(columns * cell, 1.2), max(rows * down, 0.6)
+    y_axis = token_axis(grid.query_tokens, options, down)
+    x_axis = token_axis(grid.key_tokens, options, cell)
     left = y_axis.longest() + 0.48
     below = x_axis.longest() + 0.4
     title = [picture_label(grid.header.title)] if grid.header.title else []
@@ -187,13 +193,14 @@ def write_numbers(
         )
 
 
-def token_axis(labels: Sequence[str], positions: Sequence[int], cell: float, smallest: float = 6.0) -> Axis:
+def token_axis(tokens: Tokens, options: Options, cell: float, smallest: float = 6.0) -> Axis:
     """Label an axis: each token where there is room, otherwise some, with their positions.
 
     Args:
         cell: Inches from one token to the next.
         smallest: Points that a label must have to be read.
     """
+    labels, positions = token_labels(tokens, options), [token.position for token in tokens]
     size = min(SMALL + 1, cell / POINT * 0.82)
     if size >= smallest and len(labels) <= _MOST_LABELS:
         return Axis(tuple(range(len(labels))), tuple(picture_label(_short(label)) for label in labels), size)
@@ -203,7 +210,7 @@ def token_axis(labels: Sequence[str], positions: Sequence[int], cell: float, sma
     places = tuple(range(0, len(labels), step))
     return Axis(
         places,
-        tuple(picture_label(_placed(positions[place], _short(labels[place]))) for place in places),
+        tuple(picture_label(_short(placed_label(tokens[place], options))) for place in places),
         smallest + 0.5,
     )
 
@@ -216,10 +223,6 @@ def _pooled_axis(positions: Sequence[int], cell: float, smallest: float) -> Axis
     marks = range(-(-positions[0] // step) * step, length, step)
     places = tuple(bisect_right(positions, mark) - 1 for mark in marks)
     return Axis(places, tuple(f"{mark:,}" for mark in marks), smallest + 0.5)
-
-
-def _placed(position: int, label: str) -> str:
-    return label if label == str(position) else f"{position} {label}"
 
 
 def round_step(least: float, length: int) -> int:

@@ -150,7 +150,7 @@ def largest_size(matrices: Iterable[Matrix]) -> float:
 
     found = 0.0
     for matrix in matrices:
-        sizes = np.abs(matrix.values)
+        sizes = np.abs(matrix.values if matrix.listed is None else matrix.listed.weights)
         counted = np.isfinite(sizes) if matrix.allowed is None else np.isfinite(sizes) & matrix.allowed
         found = max(found, float(np.max(sizes, initial=0, where=counted)))
     return found

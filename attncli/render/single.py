@@ -20,6 +20,7 @@ Drawing = tuple[list[Line], set[str]]
 _NARROWEST_NUMBER = 4
 _LABEL_LINES = 16
 _TICK_GAP = 10
+_FEW_ROWS = 32
 
 
 def draw_single(grid: MatrixGrid, pen: Pen) -> Drawing:
@@ -77,18 +78,21 @@ def _dense(grid: MatrixGrid, pen: Pen, field: Field, width: int) -> Drawing:
     room = width - gutter - 1
     step = -(-len(grid.key_tokens) // room)
     # Without half blocks a cell is twice as high as wide, so pooled rows go by twice as many.
-    row_step = step if pen.halves or step == 1 else 2 * step
+    # A few rows over many columns, as a sound's, stay apart: a line each.
+    few = step > 1 and len(grid.query_tokens) <= _FEW_ROWS
+    halves = pen.halves and not few
+    row_step = 1 if few else step if pen.halves or step == 1 else 2 * step
     rows, columns = range(0, len(grid.query_tokens), row_step), range(0, len(grid.key_tokens), step)
     codes = pen.codes(pool(field, rows, columns))
-    body = pen.half_blocks(codes) if pen.halves else pen.whole_cells(codes, 1)
+    body = pen.half_blocks(codes) if halves else pen.whole_cells(codes, 1)
     note = "" if step == 1 else f"pooled by {pen.scale.pooled_by}: {len(rows)}×{len(columns)} cells show "
     lines = [*_size_lines(grid, pen, note), _column_ticks(grid, pen, columns, gutter, room)]
-    per_line = row_step * (2 if pen.halves else 1)
-    every = 1 if step == 1 else 5
+    per_line = row_step * (2 if halves else 1)
+    every = 1 if step == 1 or few else 5
     for index, runs in enumerate(body):
         label = _tick(grid, pen, index * per_line, gutter) if index % every == 0 else ""
         lines.append([(pad(label, gutter + 1), ""), *runs])
-    return lines, marks_in(codes) | ({"blank"} if pen.halves else set())
+    return lines, marks_in(codes) | ({"blank"} if halves else set())
 
 
 def _size_lines(grid: MatrixGrid, pen: Pen, note: str) -> list[Line]:

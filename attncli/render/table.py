@@ -27,7 +27,7 @@ from attncli.render.grids import (
 )
 from attncli.render.json_format import plain
 from attncli.render.scales import Scale, scale_of
-from attncli.view import Column, Curves, Header, HeadRanking, Matrix, MatrixGrid, Table, View
+from attncli.view import Column, Curves, Header, HeadRanking, Matrix, MatrixGrid, Steps, Table, View
 
 if TYPE_CHECKING:
     from rich.box import Box
@@ -36,17 +36,24 @@ if TYPE_CHECKING:
 ENTRY = Entry(
     name="table",
     summary="Aligned columns in a terminal, tab-separated values in a pipe",
-    attributes={"suffixes": (), "views": ("MatrixGrid", "Table", "Curves", "HeadRanking"), "binary": False},
+    attributes={
+        "suffixes": (),
+        "views": ("MatrixGrid", "Table", "Curves", "HeadRanking", "Steps"),
+        "binary": False,
+    },
 )
 
 _STRONGEST = 5
 _SHORTEST_HEADING = 3
 _LONGEST_HEADING = 8
+_BAR = 12
+_NARROWEST = 6
+"""Cells that a column of texts keeps where a table has to be narrower."""
 
 
 def render(view: View, options: Options) -> bytes:
     """Write a view as aligned text, no line wider than asked for, or as TSV without limits."""
-    if isinstance(view, Curves | HeadRanking) and not options.terminal:
+    if isinstance(view, Steps) or (isinstance(view, Curves | HeadRanking) and not options.terminal):
         view = view.data
     if isinstance(view, Curves | HeadRanking):
         text = _draw_several(view, options)
@@ -115,39 +122,68 @@ def value_text(value: object, digits: int | None = None) -> str:
 
 
 def _draw_several(view: Curves | HeadRanking, options: Options) -> str:
-    parts = [_title_lines(table.header, options) + _draw_rows(table, options) for table in view.tables]
+    parts = [title_lines(table.header, options) + draw_rows(table, options) for table in view.tables]
     return (
-        _lines(words(view.header.title, options), options)
+        text_lines(words(view.header.title, options), options)
         + "\n".join(["", *parts])
-        + _note_lines(view.header, options)
+        + note_lines(view.header, options)
     )
 
 
 def _draw_table(table: Table, options: Options) -> str:
-    drawn = _draw_rows(table, options)
-    return _title_lines(table.header, options) + drawn + _note_lines(table.header, options)
+    drawn = draw_rows(table, options)
+    return title_lines(table.header, options) + drawn + note_lines(table.header, options)
 
 
-def _draw_rows(table: Table, options: Options) -> str:
+def draw_rows(table: Table, options: Options) -> str:
+    """Draw a table's columns and rows, without its title and notes."""
     names = [_title(column, options) for column in table.columns]
     rows = [
         [_cell(value, column, options) for value, column in zip(row, table.columns, strict=True)]
         for row in table.rows
     ]
     numeric = [
-        column.right or _is_numeric([row[place] for row in table.rows])
+        column.right or (not column.bar and _is_numeric([row[place] for row in table.rows]))
         for place, column in enumerate(table.columns)
     ]
     return _columns(names, rows, numeric, options) if rows else "nothing to show\n"
 
 
 def _cell(value: object, column: Column, options: Options) -> str:
-    return words(value_text(value, column.digits), options)
+    if column.bar:
+        return bar(float(str(value)), options)
+    return words(people_text(value, column), options)
+
+
+def people_text(value: object, column: Column) -> str:
+    """Write one value of a table in the digits that people see of its column.
+
+    >>> people_text(0.123456, Column("x")), people_text(2.384e-07, Column("x", significant=True))
+    ('0.123', '2.38e-07')
+    """
+    value = plain(value)
+    if column.significant and isinstance(value, float):
+        return f"{value:.3g}"
+    return value_text(value, column.digits)
+
+
+def bar(share: float, options: Options) -> str:
+    """Draw a share of 1 as a bar, in eighths of a cell.
+
+    >>> bar(0.55, Options()), bar(0.55, Options(unicode=False)), bar(0.0, Options())
+    ('██████▋', '#######', '')
+    """
+    eighths = round(min(max(share, 0.0), 1.0) * _BAR * 8)
+    if not options.unicode:
+        return "#" * round(eighths / 8)
+    return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
 
 
 def _title(column: Column, options: Options) -> str:
-    name = column.title or column.name.replace("_", " ")
-    return words(f"{name} ({column.unit})" if column.unit else name, options)
+    name = column.name if column.title is None else column.title
+    if column.title is None:
+        name = name.replace("_", " ")
+    return words(f"{name} ({column.unit})" if column.unit else name, options) if name else ""
 
 
 def _is_numeric(values: Sequence[object]) -> bool:
@@ -159,7 +195,7 @@ def _is_numeric(values: Sequence[object]) -> bool:
 
 def _draw_grid(grid: MatrixGrid, options: Options) -> str:
     parts = [_draw_matrix(grid, index, options) for index in range(len(grid.matrices))]
-    return _title_lines(grid.header, options) + "\n".join(parts) + _note_lines(grid.header, options)
+    return title_lines(grid.header, options) + "\n".join(parts) + note_lines(grid.header, options)
 
 
 def _draw_matrix(grid: MatrixGrid, index: int, options: Options) -> str:
@@ -173,7 +209,7 @@ def _draw_matrix(grid: MatrixGrid, index: int, options: Options) -> str:
         what = "rows attend to columns"
     facts = fact_texts(grid.facts[index]) if grid.facts else []
     name = " · ".join(filter(None, [site_names(grid.matrices)[index], what, *facts]))
-    return _lines(words(name, options), options) + "\n" + numbers
+    return text_lines(words(name, options), options) + "\n" + numbers
 
 
 def _number_table(grid: MatrixGrid, matrix: Matrix, options: Options) -> str | None:
@@ -262,8 +298,14 @@ def _wrapped(names: list[str], rows: list[list[str]], numeric: list[bool], optio
     table = RichTable(
         box=_head_rule(options), show_edge=False, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0)
     )
-    for name, right in zip(names, numeric, strict=True):
-        table.add_column(Text(name), justify="right" if right else "left", no_wrap=right, overflow="fold")
+    for place, (name, right) in enumerate(zip(names, numeric, strict=True)):
+        longest = max((cells(row[place]) for row in rows), default=0)
+        table.add_column(
+            Text(name),
+            justify="right" if right else "left",
+            overflow="fold",
+            min_width=longest if right else min(longest, _NARROWEST),
+        )
     for row in rows:
         table.add_row(*map(Text, row))
     return _print(table, options)
@@ -297,15 +339,18 @@ def _print(table: RenderableType, options: Options) -> str:
     return "".join(line.rstrip(" ") + "\n" for line in capture.get().splitlines())
 
 
-def _title_lines(header: Header, options: Options) -> str:
-    return _lines(words(header.title, options), options, "1") + "\n" if header.title else ""
+def title_lines(header: Header, options: Options) -> str:
+    """Write a view's title, and a blank line behind it."""
+    return text_lines(words(header.title, options), options, "1") + "\n" if header.title else ""
 
 
-def _note_lines(header: Header, options: Options) -> str:
-    notes = "".join(_lines(f"note: {words(note, options)}", options) for note in header.notes)
+def note_lines(header: Header, options: Options) -> str:
+    """Write a view's notes, and a blank line before them."""
+    notes = "".join(text_lines(f"note: {words(note, options)}", options) for note in header.notes)
     return "\n" + notes if notes else ""
 
 
-def _lines(text: str, options: Options, style: str = "") -> str:
+def text_lines(text: str, options: Options, style: str = "") -> str:
+    """Write a text in lines of the width there is."""
     start, end = (f"\x1b[{style}m", "\x1b[0m") if style and options.color != "none" else ("", "")
     return "".join(f"{start}{line}{end}\n" for line in wrap(text, options.width or 100_000, options.cut_mark))

@@ -12,7 +12,7 @@ ENTRY = Entry(
     summary="Tab-separated values, one line for each weight",
     attributes={
         "suffixes": (".tsv",),
-        "views": ("MatrixGrid", "Table", "Curves", "HeadRanking"),
+        "views": ("MatrixGrid", "Table", "Curves", "HeadRanking", "Steps"),
         "binary": False,
     },
 )

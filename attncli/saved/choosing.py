@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import groupby
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from attncli.analysis.selection import Selection, parse_selection
 from attncli.analysis.views import source_title, what_is_shown
 from attncli.errors import UsageError
 from attncli.record import Tokens
+from attncli.saved.numbers import filled
 from attncli.sources.picking import pick
-from attncli.view import Matrix, MatrixGrid
+from attncli.view import NO_COLUMN, Matrix, MatrixGrid
 
 
 def choose_heads(grid: MatrixGrid, layer: str, head: str) -> MatrixGrid:
@@ -43,6 +46,11 @@ def choose_heads(grid: MatrixGrid, layer: str, head: str) -> MatrixGrid:
     ]
     matrices = tuple(grid.matrices[index] for index in kept)
     facts = tuple(grid.facts[index] for index in kept) if grid.facts else ()
+    if grid.pooled is not None and grid.pooled.how == "max" and (heads.mean or layers.mean):
+        raise UsageError(
+            "the largest weights of a mean cannot be had from each map's largest",
+            "save the run again, with the mean or with --pool mean",
+        )
     if heads.mean:
         matrices, facts = _means(matrices, lambda m: (m.kind, m.layer), "head"), ()
     if layers.mean:
@@ -56,6 +64,11 @@ def choose_tokens(grid: MatrixGrid, query: str | None, key: str | None) -> Matri
     Raises:
         UsageError: One that was asked for was not saved.
     """
+    if query is None and key is None:
+        return grid
+    if grid.pooled is not None:
+        option = "--key" if query is None else "--query"
+        raise UsageError(f"{option}: this run is pooled: a cell is of many tokens", "leave it out")
     rows = _columns(grid.query_tokens, query, "query")
     columns = _columns(grid.key_tokens, key, "key")
     matrices = tuple(
@@ -87,7 +100,25 @@ def choose_top(grid: MatrixGrid, top: int) -> MatrixGrid:
 
 def holds_only_strongest(grid: MatrixGrid) -> bool:
     """Tell whether just the strongest keys of each row were saved: the others are undefined."""
-    return grid.top is not None and any(bool(np.isnan(m.values).any()) for m in grid.matrices)
+    return grid.top is not None and any(map(_lacks_keys, grid.matrices))
+
+
+def fill(grid: MatrixGrid) -> MatrixGrid:
+    """Give matrices of which only the strongest keys were saved all their places; what is not known is NaN."""
+    return replace(grid, matrices=tuple(map(filled, grid.matrices)))
+
+
+def _lacks_keys(matrix: Matrix) -> bool:
+    if matrix.listed is None:
+        return bool(np.isnan(matrix.values).any())
+    listed = (matrix.listed.columns != NO_COLUMN).sum(axis=1).tolist()
+    spans = matrix.listed.spans
+    may = [matrix.listed.width] * len(listed) if spans is None else [_length(runs) for runs in spans]
+    return any(count < most for count, most in zip(listed, may, strict=True))
+
+
+def _length(runs: NDArray[np.integer[Any]]) -> int:
+    return int((runs[:, 1] - runs[:, 0] + 1).sum())
 
 
 def _ranks(selection: Selection, saved: Sequence[int | str | None]) -> dict[int | str | None, int]:

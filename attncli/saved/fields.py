@@ -11,6 +11,7 @@ from attncli.labels import fit, safe_label
 
 T = TypeVar("T")
 
+_OF_ALL = ("schema", "command", "title", "notes", "provenance")
 _NAMES = {str: "a text", int: "a whole number", bool: "true or false", list: "a list", dict: "an object"}
 
 
@@ -54,6 +55,33 @@ class Fields:
             raise self.wrong(key, f"is {fit(str(number), 30)}, expected a whole number from 0")
         return number
 
+    def number(self, key: str) -> float | None:
+        """Give a finite number from 0, which may be absent or null."""
+        value = self.values.get(key)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e300:
+            raise self.wrong(key, f"is {fit(safe_label(str(value)), 30)}, expected a number from 0")
+        return value
+
+    def real(self, key: str) -> float | None:
+        """Give a finite number of either sign, which may be absent or null."""
+        value = self.values.get(key)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int | float) or not -1e300 < value < 1e300:
+            raise self.wrong(key, f"is {fit(safe_label(str(value)), 30)}, expected a number")
+        return value
+
+    def counts(self, key: str) -> tuple[int, ...]:
+        """Give a list of whole numbers from 0, each but once."""
+        found = self.get(key, list)
+        if any(type(part) is not int or not 0 <= part < 2**53 for part in found) or len({*found}) < len(
+            found
+        ):
+            raise self.wrong(key, "is no list of whole numbers from 0, each but once")
+        return tuple(found)
+
     def choice(self, key: str, choices: Sequence[str], default: str | None = None) -> str:
         """Give one of some words."""
         word = self.get(key, str) if default is None else self.text(key, default)
@@ -79,6 +107,11 @@ class Fields:
             if not isinstance(value, dict):
                 raise self.wrong(f"{key}[{index}]", "is no object")
         return [Fields(value, self.file, f"{self.path}{key}[{index}].") for index, value in enumerate(found)]
+
+    @property
+    def body(self) -> Mapping[str, Any]:
+        """What a whole document holds besides the keys that all documents have."""
+        return {key: value for key, value in self.values.items() if key not in _OF_ALL}
 
     def wrong(self, key: str, what: str) -> ReadError:
         """Make the error for a value that is not as it should be."""

@@ -1,19 +1,23 @@
-"""Saved rankings of heads: read back to be compared with, and to go on from where one was interrupted."""
+"""Saved rankings of heads: read back to be drawn, to be compared with, and to go on from where one was interrupted."""
 
 from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from attncli.analysis.head_changes import Old, OldRun
+from attncli import registry
+from attncli.analysis.head_changes import Change, Old, OldRun
+from attncli.analysis.head_numbers import ROLE, Head, Number
+from attncli.analysis.head_tables import Measured, Ranked, ranking_of
 from attncli.errors import ReadError
-from attncli.labels import safe_label
-from attncli.record import KINDS
+from attncli.labels import fit, safe_label
+from attncli.record import KINDS, Kind
 from attncli.saved.fields import Fields
-from attncli.view import SCHEMA
+from attncli.view import SCHEMA, Header, HeadRanking
 
 _HINT = "attncli heads writes one with --json or -o FILE.json"
 
@@ -24,16 +28,25 @@ def load_heads(path: str) -> OldRun:
     Raises:
         ReadError: It cannot be read, or is no ranking of heads.
     """
-    document = _document(path)
-    found = {}
-    for entry in document.parts("heads"):
-        layer, head = entry.count("layer"), entry.count("head")
-        if layer is None or head is None:
-            raise entry.wrong("layer" if layer is None else "head", "is missing")
-        metrics = entry.part("metrics")
-        numbers = {name: _number(metrics.part(name)) for name in metrics.values}
-        found[entry.choice("kind", KINDS), layer, head] = Old(numbers, entry.texts("labels"))
-    return found
+    heads = map(_head, _document(path).parts("heads"))
+    return {(head.kind, head.layer, head.head): _old(head) for head in heads}
+
+
+def heads_ranking(document: Fields, header: Header) -> HeadRanking:
+    """Make the view that a ranking's document was written from.
+
+    Raises:
+        ReadError: Something in it is not as it should be.
+    """
+    by = document.choice("by", (ROLE, *registry.entries("metrics")))
+    entries = document.parts("heads")
+    heads = [_head(entry) for entry in entries]
+    measured = _measured(document, heads)
+    for entry, head in zip(entries, heads, strict=True):
+        if head.kind != measured.kind or head.layer not in measured.layers or head.head not in measured.heads:
+            raise entry.wrong("head", "is not among those that were measured")
+    ranked = Ranked(by, document.count("top"), heads, measured, _groups(document), _changes(document))
+    return ranking_of(ranked, header, document.body)
 
 
 def load_progress(path: str) -> Mapping[str, Any]:
@@ -63,14 +76,75 @@ def _document(path: str) -> Fields:
     return Fields(parsed, shown)
 
 
-def _number(fields: Fields) -> tuple[float, float]:
-    return _float(fields, "mean"), _float(fields, "stderr")
+def _head(entry: Fields) -> Head:
+    layer, head, metrics = _index(entry, "layer"), _index(entry, "head"), entry.part("metrics")
+    for name in metrics.values:
+        if not re.fullmatch(r"[a-z0-9_]{1,40}", name):
+            raise metrics.wrong(fit(safe_label(name), 30), "is no metric's name")
+    kv_head, nearest = entry.count("kv_head"), entry.maybe("nearest", dict)
+    return Head(
+        cast(Kind, entry.choice("kind", KINDS)),
+        layer,
+        head,
+        head if kv_head is None else kv_head,
+        {name: _number(metrics.part(name)) for name in metrics.values},
+        entry.texts("labels"),
+        None if nearest is None else _place(entry.part("nearest")),
+        entry.number("excluded"),
+    )
+
+
+def _old(head: Head) -> Old:
+    return Old({name: (number.mean, number.stderr) for name, number in head.numbers.items()}, head.labels)
+
+
+def _number(fields: Fields) -> Number:
+    mean, stderr, null, chance, shuffled = (
+        _float(fields, key) for key in ("mean", "stderr", "null", "chance", "shuffled")
+    )
+    return Number(mean, stderr, null, chance, shuffled, fields.count("rows") or 0)
 
 
 def _float(fields: Fields, key: str) -> float:
-    value = fields.values.get(key)
-    if value is None:
-        return math.nan
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise fields.wrong(key, "is no number")
-    return float(value)
+    value = fields.real(key)
+    return math.nan if value is None else float(value)
+
+
+def _index(fields: Fields, key: str) -> int:
+    index = fields.count(key)
+    if index is None:
+        raise fields.wrong(key, "is missing")
+    return index
+
+
+def _place(fields: Fields) -> tuple[int, int]:
+    return _index(fields, "layer"), _index(fields, "head")
+
+
+def _measured(document: Fields, heads: list[Head]) -> Measured:
+    """Say what was measured; earlier documents say it only of the heads that they list."""
+    if document.maybe("measured", dict) is None:
+        return Measured.of(heads[0].kind if heads else "encoder", heads)
+    fields = document.part("measured")
+    kind = cast(Kind, fields.choice("kind", KINDS))
+    return Measured(kind, fields.counts("layers"), fields.counts("heads"), fields.texts("metrics"))
+
+
+def _groups(document: Fields) -> list[list[tuple[int, int]]]:
+    groups = document.maybe("clusters", list) or []
+    named = (Fields({"heads": group}, document.file, f"clusters[{i}].") for i, group in enumerate(groups))
+    return [[_place(head) for head in group.parts("heads")] for group in named]
+
+
+def _changes(document: Fields) -> tuple[str, list[Change]] | None:
+    if document.maybe("changes", list) is None:
+        return None
+    name = safe_label(document.text("compared_to", "an older run"))
+    return name, [_change(entry) for entry in document.parts("changes")]
+
+
+def _change(entry: Fields) -> Change:
+    before, now, z = (_float(entry, key) for key in ("before", "now", "z"))
+    kind, metric = entry.choice("kind", KINDS), entry.get("metric", str)
+    names = entry.texts("labels_before"), entry.texts("labels")
+    return Change(kind, *_place(entry), metric, before, now, z, *names)

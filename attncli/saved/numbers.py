@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.errors import ReadError
+from attncli.errors import ReadError, TooLargeError
+from attncli.memory import available_bytes, human_bytes
 from attncli.record import Tokens
 from attncli.saved.fields import Fields
-from attncli.view import Matrix
+from attncli.view import NO_COLUMN, Listed, Matrix
 
 _LARGEST_WEIGHT = 1.01
 """A weight is at most 1, give or take what half-precision softmax gives."""
@@ -20,7 +22,7 @@ _LARGEST_WEIGHT = 1.01
 def matrix_from_json(entry: Fields, unit: str, rows: int, keys: Tokens) -> Matrix:
     """Give the matrix that an entry holds, without its name.
 
-    Where only the strongest keys were written, the other weights are not known: they are NaN.
+    Where only the strongest keys were written, it holds no more than these; see `filled`.
 
     Raises:
         ReadError: It holds no numbers, or they are not one for each query and key.
@@ -66,16 +68,27 @@ def _array(entry: Fields, key: str, shape: tuple[int, int]) -> NDArray[np.float3
 
 def _allowed(entry: Fields, shape: tuple[int, int]) -> NDArray[np.bool_] | None:
     """Read which keys each row may attend to; None where nothing is forbidden."""
+    runs = _runs(entry, shape)
+    if runs is None:
+        return None
+    allowed = np.zeros(shape, np.bool_)
+    for row, spans in enumerate(runs):
+        for first, last in spans:
+            allowed[row, first : last + 1] = True
+    return allowed
+
+
+def _runs(entry: Fields, shape: tuple[int, int]) -> list[NDArray[np.int32]] | None:
+    """Read the runs of keys that each row may attend to; None where nothing is forbidden."""
     ranges = entry.maybe("allowed_keys", list)
     if ranges is None:
         return None
-    allowed = np.zeros(shape, np.bool_)
     if len(ranges) != shape[0]:
         raise entry.wrong("allowed_keys", f"has {len(ranges)} rows, there are {shape[0]} queries")
-    for row, spans in enumerate(ranges):
-        for first, last in _spans(entry, row, spans, shape[1]):
-            allowed[row, first : last + 1] = True
-    return allowed
+    return [
+        np.array(_spans(entry, row, spans, shape[1]), np.int32).reshape(-1, 2)
+        for row, spans in enumerate(ranges)
+    ]
 
 
 def _spans(entry: Fields, row: int, spans: Any, keys: int) -> list[tuple[int, int]]:
@@ -96,19 +109,51 @@ def _from_top(entry: Fields, unit: str, shape: tuple[int, int], keys: Tokens) ->
     if len(listed) != shape[0]:
         raise entry.wrong("top", f"has {len(listed)} rows, there are {shape[0]} queries")
     columns = {token.position: column for column, token in reversed(list(enumerate(keys)))}
-    values = np.full(shape, np.nan, np.float32)
-    allowed = _allowed(entry, shape)
+    found: list[list[tuple[int, float]]] = []
     for row in range(shape[0]):
+        found.append([])
         for one in Fields({"row": listed[row]}, entry.file, f"{entry.path}top[{row}].").parts("row"):
             column = columns.get(one.get("key", int))
             if column is None:
                 raise one.wrong("key", f"is {one.values['key']}, which is no key's position")
             weight = one.values.get("weight")
-            values[row, column] = np.nan if weight is None else _number(one)
-    require_range(values, unit, lambda what: entry.wrong("top", what))
-    if allowed is not None:
+            found[row].append((column, np.nan if weight is None else _number(one)))
+    longest = max(map(len, found), default=0)
+    columns_of = np.full((shape[0], longest), NO_COLUMN, np.int32)
+    weights = np.full((shape[0], longest), np.nan, np.float32)
+    for row, listed_keys in enumerate(found):
+        for place, (column, weight) in enumerate(listed_keys):
+            columns_of[row, place], weights[row, place] = column, weight
+    require_range(weights, unit, lambda what: entry.wrong("top", what))
+    nothing = np.zeros((0, 0), np.float32)
+    return Matrix(nothing, listed=Listed(columns_of, weights, shape[1], _runs(entry, shape)))
+
+
+def filled(matrix: Matrix) -> Matrix:
+    """Give a matrix of which only the strongest keys were saved all its places; what is not known is NaN.
+
+    Raises:
+        TooLargeError: It does not fit in memory.
+    """
+    if matrix.listed is None:
+        return matrix
+    shape, listed = matrix.shape, matrix.listed
+    needed, free = shape[0] * shape[1] * 5, available_bytes()
+    if free is not None and needed > free:
+        raise TooLargeError(
+            f"a map of {shape[0]:,}×{shape[1]:,} needs {human_bytes(needed)}; {human_bytes(free)} are free",
+            "formats that list the strongest keys need less: --format table, csv or json",
+        )
+    values = np.full(shape, np.nan, np.float32)
+    allowed = None if listed.spans is None else np.zeros(shape, np.bool_)
+    if allowed is not None and listed.spans is not None:
+        for row, runs in enumerate(listed.spans):
+            for first, last in runs:
+                allowed[row, first : last + 1] = True
         values[~allowed] = 0.0
-    return Matrix(values, allowed)
+    rows, places = np.nonzero(listed.columns != NO_COLUMN)
+    values[rows, listed.columns[rows, places]] = listed.weights[rows, places]
+    return replace(matrix, values=values, allowed=allowed, listed=None)
 
 
 def _number(fields: Fields) -> float:

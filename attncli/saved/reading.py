@@ -21,17 +21,21 @@ from attncli.record import KINDS, Provenance, SourceInfo, Token, Tokens
 from attncli.render.npz import by_site
 from attncli.saved.fields import Fields
 from attncli.saved.numbers import matrix_from_json, require_range
-from attncli.view import SCHEMA, Header, Matrix, MatrixGrid
+from attncli.view import SCHEMA, Curves, Header, HeadRanking, Matrix, MatrixGrid, Pooling
 
 _ZIP = b"PK"
-_NO_RUN = "render draws what show, mask and compare wrote with -o run.npz or -o run.json"
+_NO_RUN = "render draws what show, mask, compare, bench, heads and find wrote with -o run.json or -o run.npz"
+_LISTS = {"bench": "cells", "heads": "heads", "find": "heads"}
+"""The key that holds the answer of commands which give no matrices."""
+
 _OF_ENTRY = {"name", "kind", "layer", "head", "kv_head", "shape", "weights", "allowed", "top", "allowed_keys"}
 _SEGMENTS = ("system", "user", "assistant", "prompt", "generated")
 
+Saved = MatrixGrid | Curves | HeadRanking
 Unit = Literal["weight", "mask", "signed"]
 
 
-def load_run(path: str) -> MatrixGrid:
+def load_run(path: str) -> Saved:
     """Read a saved run; ``-`` is stdin. What kind of file it is, its first bytes tell.
 
     Raises:
@@ -57,7 +61,7 @@ def _opened(path: str) -> BinaryIO:
         raise ReadError(f"{safe_label(path)}: {safe_label(reason)}") from error
 
 
-def read_run(stream: BinaryIO, name: str) -> MatrixGrid:
+def read_run(stream: BinaryIO, name: str) -> Saved:
     """Read a run from an open file.
 
     Args:
@@ -71,11 +75,25 @@ def read_run(stream: BinaryIO, name: str) -> MatrixGrid:
     return _from_npz(stream, name) if start == _ZIP else _from_json(stream.read(), name)
 
 
-def _from_json(content: bytes, name: str) -> MatrixGrid:
+def _from_json(content: bytes, name: str) -> Saved:
+    document = _document(content, name)
+    if document.values["command"] == "bench":
+        from attncli.saved.benchmarks import benchmark_of
+
+        return benchmark_of(document, _header(document))
+    if document.values["command"] == "heads":
+        from attncli.saved.heads import heads_ranking
+
+        return heads_ranking(document, _header(document))
+    if document.values["command"] == "find":
+        from attncli.saved.found import found_ranking
+
+        return found_ranking(document, _header(document))
+
     def numbers(entry: Fields, unit: str, queries: Tokens, keys: Tokens) -> Matrix:
         return matrix_from_json(entry, unit, len(queries), keys)
 
-    return _grid(_document(content, name), numbers)
+    return _grid(document, numbers)
 
 
 def _from_npz(stream: BinaryIO, name: str) -> MatrixGrid:
@@ -83,7 +101,8 @@ def _from_npz(stream: BinaryIO, name: str) -> MatrixGrid:
     meta = arrays.get("meta")
     if meta.ndim != 0 or meta.dtype.kind != "U":
         raise arrays.wrong("meta", "is no text")
-    grid = _grid(_document(str(meta[()]).encode("utf-8", "surrogatepass"), name), _empty)
+    document = _document(str(meta[()]).encode("utf-8", "surrogatepass"), name)
+    grid = _grid(document, _empty)
     matrices: dict[int, Matrix] = {}
     for site, members in by_site(grid).items():
         filled = arrays.fill(site, members, grid)
@@ -170,9 +189,11 @@ def _document(content: bytes, name: str) -> Fields:
             f"{name}: written by a later attncli (schema {parsed['schema']}; this one reads {SCHEMA})",
             "update attncli",
         )
-    if "attention" not in parsed:
-        command = safe_label(str(parsed["command"]))
-        raise ReadError(f"{name}: an answer of attncli {command}, which has no matrices to draw", _NO_RUN)
+    command = str(parsed["command"])
+    if _LISTS.get(command, "attention") not in parsed:
+        raise ReadError(
+            f"{name}: an answer of attncli {safe_label(command)}, which has nothing to draw", _NO_RUN
+        )
     return Fields(parsed, name)
 
 
@@ -191,15 +212,25 @@ def _grid(document: Fields, numbers: Callable[[Fields, str, Tokens, Tokens], Mat
     facts = tuple({k: v for k, v in entry.values.items() if k not in _OF_ENTRY} for entry in entries)
     listed = (len(row) for entry in entries for row in entry.values.get("top", ()))
     top = document.count("top") or max(listed, default=0)
-    header = Header(
+    about = facts if any(facts) else ()
+    pooled = None if document.maybe("pooled", dict) is None else _pooling(document.part("pooled"))
+    named = cast(Unit, unit)
+    return MatrixGrid(_header(document), matrices, queries, keys, named, top or None, about, pooled)
+
+
+def _header(document: Fields) -> Header:
+    return Header(
         command=document.get("command", str),
         title=document.text("title", ""),
         provenance=_provenance(document.part("provenance")),
         source=None if document.maybe("source", dict) is None else _source(document.part("source")),
         notes=tuple(safe_label(note) for note in document.texts("notes") if note),
     )
-    about = facts if any(facts) else ()
-    return MatrixGrid(header, matrices, queries, keys, cast(Unit, unit), top or None, about)
+
+
+def _pooling(fields: Fields) -> Pooling:
+    how = cast(Literal["max", "mean"], fields.choice("how", ("max", "mean")))
+    return Pooling(how, fields.count("queries") or 0, fields.count("keys") or 0)
 
 
 def _empty(entry: Fields, unit: str, queries: Tokens, keys: Tokens) -> Matrix:
@@ -208,9 +239,8 @@ def _empty(entry: Fields, unit: str, queries: Tokens, keys: Tokens) -> Matrix:
 
 def _named(entry: Fields, matrix: Matrix) -> Matrix:
     kind = None if entry.values.get("kind") is None else entry.choice("kind", KINDS)
-    return Matrix(
-        matrix.values,
-        matrix.allowed,
+    return replace(
+        matrix,
         kind=kind,
         layer=_index(entry, "layer"),
         head=_index(entry, "head"),

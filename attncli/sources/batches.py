@@ -113,6 +113,7 @@ class BatchedModel:
         paired: Whether each text comes with a second one: a second sentence, or the target of an encoder–decoder.
         padding: On which side shorter texts are padded; no number depends on it.
         truncate: Whether texts that are too long are cut.
+        fast: See `PretrainedSource`.
     """
 
     loaded: Loaded
@@ -121,6 +122,7 @@ class BatchedModel:
     padding: Literal["right", "left"] = "right"
     truncate: bool = False
     verify: bool = True
+    fast: bool = False
     cut: int = 0
     _marks: dict[int, bool] = field(default_factory=dict)
 
@@ -133,7 +135,7 @@ class BatchedModel:
         if self.two_stacks:
             self.kinds = ("encoder", "decoder", "cross") if self.paired else ("encoder",)
         nothing = Prepared({}, {}, {}, encoder_only=self.two_stacks and not self.paired)
-        self._source = PretrainedSource(self.loaded, nothing, self.verify)
+        self._source = PretrainedSource(self.loaded, nothing, self.verify, fast=self.fast)
         self._start = model.config.decoder_start_token_id if self.two_stacks else None
         if self.two_stacks and self.paired and self._start is None:
             raise CaptureError(f"{self.loaded.name}: its config has no decoder_start_token_id")

@@ -189,8 +189,11 @@ def where(site: Site) -> str:
 
 
 def _largest(values: Tensor) -> float:
-    """Give the largest absolute value in one step; no number where one of them is none."""
-    return float(torch.linalg.vector_norm(values.float(), torch.inf))
+    """Give the largest absolute value in one step, far faster than a norm; no number where one of them is none."""
+    if not values.numel():
+        return 0.0
+    low, high = torch.aminmax(values.float())
+    return float(torch.maximum(-low, high))
 
 
 def failed(what: str) -> CaptureError:

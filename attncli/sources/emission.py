@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -24,6 +25,18 @@ DENSE_KEYS = 512
 
 OWN_FORWARD = "own forward"
 """How a report calls an operation whose output was made here, in place of the model's kernel."""
+
+
+@runtime_checkable
+class Inspector(Protocol):
+    """An observer that wants the operations themselves too, to take them apart."""
+
+    def inspect(self, site: Site, operation: AttentionOperation, output: Float[Tensor, "..."] | None) -> None:
+        """Look at an operation whose blocks have been shown.
+
+        Args:
+            output: What the model's own kernel returned, ``(batch, heads, query, value_dim)``.
+        """
 
 
 @dataclass
@@ -83,6 +96,8 @@ class Emitter:
                 observer.update(block)
         check.expect(rows_wanted, len(heads))
         self._close(check)
+        for inspector in _inspectors(wanted):
+            inspector.inspect(site, operation, output)
 
     def compute(
         self, site: Site, operation: AttentionOperation, own: Callable[[slice], Tensor]
@@ -121,6 +136,8 @@ class Emitter:
         check.expect(every_row, operation.heads)
         check.compare(made, own)
         self._close(check)
+        for inspector in _inspectors(wanted):
+            inspector.inspect(site, operation, made)
         return made
 
     def emit_weights(
@@ -144,6 +161,11 @@ class Emitter:
         wanted = self._wanted(site)
         if not wanted:
             return
+        if _inspectors(wanted):
+            raise CaptureError(
+                f"{where(site)} computes its weights in a way of its own: its queries and keys are not to be seen",
+                "attncli show shows the weights",
+            )
         self._check_axes(site, weights.shape[2], weights.shape[3])
         self._check_once(site, 0)
         check = Check(site, None, None, capture, dtype=weights.dtype, sum_to_one=sum_to_one)
@@ -231,6 +253,10 @@ def _block_of_tile(site: Site, operation: AttentionOperation, tile: Tile) -> Wei
         scores=tile.scores,
         sums=tile.sums,
     )
+
+
+def _inspectors(wanted: Sequence[tuple[Observer, Request]]) -> list[Inspector]:
+    return [observer for observer, _ in wanted if isinstance(observer, Inspector)]
 
 
 def _union_of_heads(requests: Sequence[Request], heads: int) -> tuple[int, ...]:

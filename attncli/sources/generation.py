@@ -19,10 +19,11 @@ from torch import Tensor
 from attncli.attention.operation import AttentionOperation
 from attncli.errors import CaptureError, UsageError
 from attncli.labels import fit, safe_label
-from attncli.record import Kind, Observer, Request, Run, Site, SiteReport, Token, Tokens, WeightBlock
+from attncli.record import Kind, Observer, Request, Run, Site, Token, Tokens, WeightBlock
 from attncli.sources.emission import Emitter
 from attncli.sources.loading import Loaded
 from attncli.sources.pretrained import Prepared, PretrainedSource, token_limit
+from attncli.sources.stitching import joined_reports
 from attncli.sources.tokens import tokens_from_ids
 from attncli.sources.watch import Watch
 
@@ -97,7 +98,7 @@ class GeneratedSource:
         if not emitter.sites:  # the model does not go through the attention interface
             return replace(self.whole.run(observers), seed=self.seed)
         emitter.sites[:] = dict.fromkeys(emitter.sites)
-        emitter.reports[:] = _joined(emitter.reports)
+        emitter.reports[:] = joined_reports(emitter.reports)
         return replace(self.whole.result(emitter, self.whole.prepared.notes), seed=self.seed)
 
     def _watch(self, emitter: Emitter) -> Around:
@@ -113,12 +114,20 @@ class GeneratedSource:
         return around
 
 
-def write(loaded: Loaded, prepared: Prepared, sampling: Sampling, *, verify: bool = True) -> GeneratedSource:
+def write(
+    loaded: Loaded,
+    prepared: Prepared,
+    sampling: Sampling,
+    *,
+    verify: bool = True,
+    prompt: Sequence[int] = (),
+) -> GeneratedSource:
     """Let a model go on writing after a prompt.
 
     Args:
         loaded: The model with its language-model head.
         prepared: The prompt, or the source text of an encoder–decoder.
+        prompt: What an encoder–decoder's decoder starts from, where that is not its start token alone.
 
     Raises:
         UsageError: The model does not write, or has no room for what it should write.
@@ -129,21 +138,21 @@ def write(loaded: Loaded, prepared: Prepared, sampling: Sampling, *, verify: boo
             f"--generate: {loaded.name} ({loaded.family}) reads both ways: it does not write",
             "name a decoder",
         )
-    start, prompt = _start(loaded, prepared)
-    _check_room(loaded, len(prompt), sampling.tokens)
+    start, begun = _start(loaded, prepared, prompt)
+    _check_room(loaded, len(begun), sampling.tokens)
     chosen = _Chosen(sampling, _Rules.of(loaded.model))
     with torch.inference_mode():
         _decode(loaded, prepared.inputs, start, chosen)
-    made = _whole(loaded, prepared, start, prompt, chosen.ids)
-    note = _note(loaded, chosen, len(prompt), sampling)
+    made = _whole(loaded, prepared, start, begun, chosen.ids)
+    note = _note(loaded, chosen, len(begun), sampling)
     source = PretrainedSource(loaded, replace(made, notes=(*made.notes, note)), verify)
     return GeneratedSource(
         source, start, tuple(chosen.ids), sampling.seed if sampling.temperature > 0 else None
     )
 
 
-def _start(loaded: Loaded, prepared: Prepared) -> tuple[Tensor, Tokens]:
-    """Give what the decoder reads first: the prompt, or an encoder–decoder's start token."""
+def _start(loaded: Loaded, prepared: Prepared, given: Sequence[int]) -> tuple[Tensor, Tokens]:
+    """Give what the decoder reads first: the prompt, or an encoder–decoder's start token, or what is given."""
     config = loaded.model.config
     if not config.is_encoder_decoder:
         return prepared.inputs["input_ids"], prepared.queries["decoder"]
@@ -151,9 +160,13 @@ def _start(loaded: Loaded, prepared: Prepared) -> tuple[Tensor, Tokens]:
     number = config.decoder_start_token_id if number is None else number
     if number is None:
         raise CaptureError(f"{loaded.name}: its config has no decoder_start_token_id")
-    piece = str(loaded.tokenizer.convert_ids_to_tokens(number))
-    token = Token(0, number, piece, safe_label(piece), special=True, piece=piece, sequence=None)
-    return torch.tensor([[number]], device=loaded.model.device), (token,)
+    numbers = list(given) or [number]
+    pieces = [str(loaded.tokenizer.convert_ids_to_tokens(one)) for one in numbers]
+    tokens = tuple(
+        Token(place, one, piece, safe_label(piece), special=True, piece=piece, sequence=None)
+        for place, (one, piece) in enumerate(zip(numbers, pieces, strict=True))
+    )
+    return torch.tensor([numbers], device=loaded.device), tokens
 
 
 def _check_room(loaded: Loaded, prompt: int, tokens: int) -> None:
@@ -378,23 +391,3 @@ class _Widened:
             allowed = torch.ones((1, 1, 1, keys), dtype=torch.bool, device=weights.device)
         allowed = torch.nn.functional.pad(allowed, (before, after), value=False)
         self.observer.update(replace(block, weights=weights, allowed=allowed, first_key=0))
-
-
-def _joined(reports: Sequence[SiteReport]) -> list[SiteReport]:
-    """Make one report of all steps' reports on a site: of each number the worst."""
-    found: dict[Site, SiteReport] = {}
-    for report in reports:
-        so_far = found.get(report.site)
-        found[report.site] = report if so_far is None else _worse(so_far, report)
-    return list(found.values())
-
-
-def _worse(a: SiteReport, b: SiteReport) -> SiteReport:
-    errors = [error for error in (a.output_error, b.output_error) if error is not None]
-    return replace(
-        a,
-        row_sum_error=max(a.row_sum_error, b.row_sum_error),
-        forbidden=max(a.forbidden, b.forbidden),
-        output_error=max(errors, default=None),
-        dead_rows=a.dead_rows + b.dead_rows,
-    )

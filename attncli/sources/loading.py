@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
+from logging import ERROR, getLogger
 from pathlib import Path
 from typing import Any
 
 from attncli.errors import CaptureError, ModelError, UsageError, did_you_mean
 from attncli.labels import safe_label
 from attncli.sources.folders import may_reach_hub, missing_model, resolve_model_folder
+
+DEVICE_MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
 
 _SAFE_WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
 _PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
@@ -40,6 +44,9 @@ class LoadOptions:
         allow_pickle: Whether weights may be unpickled, which can run any code.
         offline: Whether the hub must not be asked.
         head: Whether the model is to predict tokens, so that its language-model head is wanted too.
+        device_map: Spreads the model over several devices and the disk, by accelerate: ``auto`` or another of
+            `DEVICE_MAPS`, or a device for each part's name; `device` is then not used.
+        offload_folder: Where parts that are on disk are written.
     """
 
     revision: str | None = None
@@ -50,6 +57,8 @@ class LoadOptions:
     allow_pickle: bool = False
     offline: bool = False
     head: bool = False
+    device_map: str | Mapping[str, str | int] | None = None
+    offload_folder: str | None = None
 
 
 @dataclass(frozen=True)
@@ -67,6 +76,24 @@ class Loaded:
         """The model type that transformers knows it by: ``bert``, ``llama``."""
         return str(self.model.config.model_type)
 
+    @property
+    def device(self) -> Any:
+        """The torch device that the model takes its inputs on."""
+        spread: Mapping[str, Any] = getattr(self.model, "hf_device_map", {})
+        places = [place for place in spread.values() if place != "disk"]
+        if self.model.device.type != "meta":
+            return self.model.device
+        import torch
+
+        return torch.device(places[0] if places else "cpu")
+
+    @property
+    def devices(self) -> str:
+        """Where the model is, for people: ``cuda:0``, ``cuda:0, cpu, disk``."""
+        spread: Mapping[str, Any] = getattr(self.model, "hf_device_map", {})
+        names = [f"cuda:{place}" if isinstance(place, int) else str(place) for place in spread.values()]
+        return ", ".join(dict.fromkeys(names)) or str(self.model.device)
+
 
 def load(name: str, options: LoadOptions | None = None, *, tokenizer: bool = True) -> Loaded:
     """Load a model by folder, by name from the hub's cache, or from the hub.
@@ -80,6 +107,7 @@ def load(name: str, options: LoadOptions | None = None, *, tokenizer: bool = Tru
         UsageError: An option does not fit (a dtype or device that does not exist).
     """
     options = options or LoadOptions()
+    _check_device_map(options)
     folder = _local_folder(name, options, tokenizer)
     if folder is None and (options.offline or not may_reach_hub()):
         # Asked anyway, the hub's client would go on trying for a minute.
@@ -88,6 +116,18 @@ def load(name: str, options: LoadOptions | None = None, *, tokenizer: bool = Tru
     with _translated(name, options):
         made = _load_tokenizer(folder or name, options) if tokenizer else None
         return Loaded(name, _load_model(folder or name, options), made, options, folder)
+
+
+def transcribes(name: str, options: LoadOptions) -> bool:
+    """Tell by a model's config whether it writes down what is said."""
+    from transformers import AutoConfig
+    from transformers import AutoModelForSpeechSeq2Seq as Speech
+
+    try:
+        config = AutoConfig.from_pretrained(_local_folder(name, options, False) or name, **_common(options))
+    except (OSError, ValueError, ModelError):
+        return False  # loading it will say why
+    return type(config) in Speech._model_mapping
 
 
 def _local_folder(name: str, options: LoadOptions, tokenizer: bool) -> Path | None:
@@ -117,20 +157,44 @@ def _load_model(where: str | Path, options: LoadOptions) -> Any:
     }
     if options.attention is not None:
         keywords["attn_implementation"] = options.attention
+    if options.device_map is not None:
+        keywords |= {"device_map": options.device_map, "offload_folder": options.offload_folder}
     model, report = _model_class(where, options).from_pretrained(where, output_loading_info=True, **keywords)
     _check_missing(report["missing_keys"], str(where))
     if options.head:
         _check_head(report["missing_keys"], str(where))
-    return model.to(options.device).eval()
+    return (model if options.device_map is not None else model.to(options.device)).eval()
 
 
 def _model_class(where: str | Path, options: LoadOptions) -> Any:
     from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoModelForSeq2SeqLM
+    from transformers import AutoModelForSpeechSeq2Seq as Speech
 
     if not options.head:
         return AutoModel
     config = AutoConfig.from_pretrained(where, **_common(options))
+    if type(config) in Speech._model_mapping:
+        return Speech
     return AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
+
+
+def _check_device_map(options: LoadOptions) -> None:
+    """Refuse to spread a model where that cannot be done."""
+    if options.device_map is None:
+        if options.offload_folder is not None:
+            raise UsageError("--offload-folder is for --device-map", "add --device-map auto")
+        return
+    if isinstance(options.device_map, str) and options.device_map not in DEVICE_MAPS:
+        raise UsageError(
+            f"--device-map {options.device_map}: no such way", did_you_mean(options.device_map, DEVICE_MAPS)
+        )
+    if options.device != "cpu":
+        raise UsageError("--device and --device-map both say where the model runs", "give one of them")
+    if find_spec("accelerate") is None:
+        raise UsageError(
+            "--device-map needs accelerate, which is not installed",
+            "pip install accelerate (or attncli[big])",
+        )
 
 
 def _common(options: LoadOptions) -> dict[str, Any]:
@@ -145,7 +209,8 @@ def _dtype(options: LoadOptions) -> Any:
     import torch
 
     if options.dtype == "auto":
-        return torch.float32 if torch.device(options.device).type == "cpu" else "auto"
+        spread = options.device_map is not None and torch.cuda.is_available()
+        return torch.float32 if torch.device(options.device).type == "cpu" and not spread else "auto"
     known = {
         "float32": torch.float32,
         "bfloat16": torch.bfloat16,
@@ -226,6 +291,7 @@ def _quiet_transformers() -> None:
 
     hub_logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     logging.set_verbosity_error()
+    getLogger("accelerate").setLevel(ERROR)
     logging.disable_progress_bar()
 
 
@@ -266,6 +332,11 @@ def _refused(name: str, options: LoadOptions, error: Exception) -> ModelError | 
         )
     if "attn_implementation" in text or "attention implementation" in text.lower():
         return UsageError(f"--attention {options.attention}: {text[:160]}", "try sdpa or eager")
+    if options.device_map is not None and "offload" in text:
+        return UsageError(
+            f"{name}: the model does not fit, and nobody said where its rest may be written",
+            "--offload-folder DIR, on a disk with room for it",
+        )
     if "device" in text.lower() or "CUDA" in text:
         return UsageError(f"--device {options.device}: {text[:160]}")
     if "does not recognize this architecture" in text or "Unrecognized model" in text:

@@ -9,12 +9,12 @@ from functools import cached_property
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from attncli.errors import CaptureError, UsageError
 from attncli.record import KINDS, Kind, Observer, Run, SourceInfo, Token, Tokens
 from attncli.registry import Entry
-from attncli.sources.emission import OWN_FORWARD, Emitter
+from attncli.sources.emission import BLOCK_BYTES, OWN_FORWARD, Emitter
 from attncli.sources.loading import Loaded, LoadOptions, load
 from attncli.sources.sites import Stacks, layer_classes, without_softmax
 from attncli.sources.tokens import positions, tokens_from_encoding
@@ -54,6 +54,7 @@ class PretrainedSource:
     Args:
         verify: Whether a failed self-check is an error.
         stack: Which row of layers to show, by the name that ``Run.sites`` gives it: the text model's own where empty.
+        block_bytes: How large a block of weights may be that observers are shown.
         fast: Whether layers whose own kernel is slow on a long text (soft-cap, sink, window) run our own exact block
             forward instead: observing no longer leaves the model's output bit for bit the same.
     """
@@ -62,12 +63,19 @@ class PretrainedSource:
     prepared: Prepared
     verify: bool = True
     stack: str = ""
+    block_bytes: int = BLOCK_BYTES
     fast: bool = False
 
     @cached_property
     def stacks(self) -> Stacks:
         """The rows of layers that the model is made of."""
         return Stacks(self.loaded.model)
+
+    @property
+    def network(self) -> nn.Module:
+        """The model."""
+        network: nn.Module = self.loaded.model
+        return network
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
@@ -93,7 +101,11 @@ class PretrainedSource:
         axes = {kind: self.axes(kind) for kind in self.kinds}
         lengths = {kind: (len(queries), len(keys)) for kind, (queries, keys) in axes.items()}
         emitter = Emitter(
-            observers, verify=self.verify, axes=None if self.stack else lengths, stack=self.stack
+            observers,
+            self.verify,
+            self.block_bytes,
+            axes=None if self.stack else lengths,
+            stack=self.stack,
         )
         model = self.loaded.model
         watch = Watch(
@@ -153,7 +165,7 @@ class PretrainedSource:
             family=self.loaded.family,
             revision=options.revision,
             dtype=str(model.dtype).removeprefix("torch."),
-            device=str(model.device),
+            device=self.loaded.devices,
             capture="eager" if captures == {"eager"} else "interface",
         )
         if not self.verify:
@@ -210,17 +222,26 @@ def prepare(
     Raises:
         UsageError: The text is empty or too long, or the model takes no text.
     """
+    check_takes_text(loaded, text)
+    if loaded.model.config.is_encoder_decoder:
+        return _prepare_two_stacks(loaded, text, pair, truncate)
+    encoding, tokens, notes = encode(loaded, text, pair, truncate=truncate, specials=specials)
+    kind = kind_of_single_stack(loaded.model)
+    return Prepared(encoding, {kind: tokens}, {kind: tokens}, notes)
+
+
+def check_takes_text(loaded: Loaded, text: str) -> None:
+    """Refuse an empty text, and a model of pictures or sounds.
+
+    Raises:
+        UsageError: The text is empty, or the model takes none.
+    """
     if getattr(loaded.model, "main_input_name", "input_ids") != "input_ids":
         raise UsageError(
             f"{loaded.name} ({loaded.family}) takes no text", "use it from Python: PretrainedSource"
         )
     if not text:
         raise UsageError("the text is empty: there is nothing to attend to")
-    if loaded.model.config.is_encoder_decoder:
-        return _prepare_two_stacks(loaded, text, pair, truncate)
-    encoding, tokens, notes = _encode(loaded, text, pair, truncate, specials=specials)
-    kind = kind_of_single_stack(loaded.model)
-    return Prepared(encoding, {kind: tokens}, {kind: tokens}, notes)
 
 
 @contextmanager
@@ -259,14 +280,14 @@ def from_inputs(
 
 
 def _prepare_two_stacks(loaded: Loaded, text: str, pair: str | None, truncate: bool) -> Prepared:
-    source, source_tokens, notes = _encode(loaded, text, None, truncate)
+    source, source_tokens, notes = encode(loaded, text, truncate=truncate)
     if pair is None:
         note = "only the encoder ran: --pair gives the target text, for decoder and cross-attention"
         tokens: dict[Kind, Tokens] = {"encoder": source_tokens}
         return Prepared(source, tokens, tokens, (*notes, note), encoder_only=True)
     if not pair:
         raise UsageError("--pair is empty: the decoder has nothing to read")
-    target, target_tokens, target_notes = _encode(loaded, pair, None, truncate, target=True)
+    target, target_tokens, target_notes = encode(loaded, pair, truncate=truncate, target=True)
     ids, target_tokens = _decoder_input(loaded, target["input_ids"], target_tokens)
     queries: dict[Kind, Tokens] = {"encoder": source_tokens, "decoder": target_tokens, "cross": target_tokens}
     keys: dict[Kind, Tokens] = {"encoder": source_tokens, "decoder": target_tokens, "cross": source_tokens}
@@ -289,17 +310,27 @@ def _decoder_input(loaded: Loaded, ids: Tensor, tokens: Tokens) -> tuple[Tensor,
     return shifted, (first, *(replace(token, position=token.position + 1) for token in tokens[:-1]))
 
 
-def _encode(
+def encode(
     loaded: Loaded,
     text: str,
-    pair: str | None,
-    truncate: bool,
+    pair: str | None = None,
     *,
+    truncate: bool = False,
     target: bool = False,
     specials: bool = True,
+    whole: bool = False,
 ) -> tuple[dict[str, Tensor], Tokens, tuple[str, ...]]:
-    """Tokenise, and give ``(tensors, tokens, notes)``."""
-    limit = token_limit(loaded, target=target)
+    """Tokenise, and give ``(tensors, tokens, notes)``.
+
+    Args:
+        target: Whether the text is the target of an encoder–decoder.
+        specials: Whether the tokenizer adds its special tokens.
+        whole: Whether to give all tokens, also where there are more than the model reads.
+
+    Raises:
+        UsageError: The text has no tokens, or too many.
+    """
+    limit = _NO_LIMIT if whole else token_limit(loaded, target=target)
     texts: dict[str, Any] = {"text_target": text} if target else {"text": text, "text_pair": pair}
     texts["add_special_tokens"] = specials
     made = loaded.tokenizer(**texts, return_tensors="pt", verbose=False)
@@ -307,9 +338,11 @@ def _encode(
     length = made["input_ids"].shape[1]
     if length > limit:
         if not truncate:
+            one_text = pair is None and specials and not loaded.model.config.is_encoder_decoder
+            stride = f"; attncli show --stride {limit // 2} reads it all, in windows" if one_text else ""
             raise UsageError(
                 f"the text has {length:,} tokens; {loaded.name} reads at most {limit:,}",
-                f"--truncate cuts it to {limit:,}",
+                f"--truncate cuts it to {limit:,}{stride}",
             )
         made = loaded.tokenizer(**texts, return_tensors="pt", truncation=True, max_length=limit)
         notes = (
@@ -322,7 +355,7 @@ def _encode(
     backend = loaded.tokenizer.backend_tokenizer
     tokens = tokens_from_encoding(backend, made.encodings[0], text=text, pair=pair)
     accepted = ("input_ids", "attention_mask", "token_type_ids")
-    device = loaded.model.device
+    device = loaded.device
     tensors = {name: made[name].to(device) for name in accepted if name in made}
     return tensors, tokens, notes
 

@@ -210,6 +210,11 @@ class ScratchSource:
             stack.apply(_spread_scores)
 
     @property
+    def network(self) -> nn.Module:
+        """All layers, under the names that its sites go by."""
+        return nn.ModuleDict(dict(self._stacks))
+
+    @property
     def kinds(self) -> tuple[Kind, ...]:
         """The kinds of attention that this model has."""
         have = {kind for kind, _ in self._stacks} | ({"cross"} if self.target_tokens is not None else set())
@@ -235,7 +240,7 @@ class ScratchSource:
             self._stacks, (self.source_tokens, self.target_tokens), strict=False
         ):
             assert tokens is not None
-            x = self._embed(tokens)
+            x = self.embed(tokens)
             for layer, block in enumerate(stack):
                 x = block(x, memory, Observation(emitter, kind, layer, f"{kind}.{layer}"))
             memory = x
@@ -257,7 +262,7 @@ class ScratchSource:
         """Give query, key and value of the first layer, ``(1, heads, query, head_dim)`` each."""
         block = cast(Block, self._stacks[0][1][0])
         with torch.inference_mode():
-            return block.attention.project(block.norms[0](self._embed(self.source_tokens)))
+            return block.attention.project(block.norms[0](self.embed(self.source_tokens)))
 
     def _variant_notes(self) -> tuple[str, ...]:
         if self._mixing is None:
@@ -273,13 +278,25 @@ class ScratchSource:
             notes.append("cross-attention is full attention: the variant is used for self-attention")
         return tuple(notes)
 
-    def _embed(self, tokens: Tokens) -> Float[Tensor, "1 query d_model"]:
-        """Give each word a vector that depends on the word and the seed alone, plus its position."""
+    def forward(self, x: Float[Tensor, "1 query d_model"]) -> Float[Tensor, "1 query d_model"]:
+        """Send vectors through the first stack's layers, unobserved."""
+        kind, stack = self._stacks[0]
+        for layer, block in enumerate(stack):
+            x = block(x, None, Observation(Emitter([]), kind, layer, ""))
+        return x
+
+    def embed(self, tokens: Tokens, *, positions: bool = True) -> Float[Tensor, "1 query d_model"]:
+        """Give each word a vector that depends on the word and the seed alone, plus its position.
+
+        Args:
+            positions: Whether positions are added.
+        """
         vectors = []
         for token in tokens:
             generator = torch.Generator().manual_seed(zlib.crc32(token.text.encode()) ^ self.seed)
             vectors.append(torch.randn(self._d_model, generator=generator))
-        return (torch.stack(vectors) + sinusoidal_positions(len(tokens), self._d_model)).unsqueeze(0)
+        words = torch.stack(vectors).unsqueeze(0)
+        return words + sinusoidal_positions(len(tokens), self._d_model) if positions else words
 
 
 def _stack(

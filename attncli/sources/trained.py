@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,7 @@ from attncli.sources.shipped import Card, read_card, shipped_folder
 from attncli.sources.tokens import load_tokenizer, tokens_from_encoding, tokens_from_ids
 
 if TYPE_CHECKING:
-    pass
+    from tokenizers import Tokenizer
 
 ENTRY = Entry(
     name="trained",
@@ -62,9 +63,8 @@ class TrainedSource:
     ) -> None:
         folder = name if isinstance(name, Path) else shipped_folder(name)
         assert folder is not None, f"{name} is no shipped model"
-        self.card, self.verify = read_card(folder), verify
-        self.model = load_transformer(folder, self.card)
-        self.tokenizer = load_tokenizer(folder)
+        self.verify = verify
+        self.card, self.model, self.tokenizer = _loaded(folder)
         if pair is not None and not self.card.is_pair:
             raise UsageError(f"{self.card.name} takes one text, and --pair gives another", "leave out --pair")
         self.notes: list[str] = []
@@ -97,6 +97,15 @@ class TrainedSource:
             return self.tokens, self.tokens
         return target, self.tokens if kind == "cross" else target
 
+    def reordered(self, order: Sequence[int], target: Sequence[int] | None = None) -> TrainedSource:
+        """Give the same model over the same tokens in another order, each side's by itself."""
+        other = copy(self)
+        other.tokens = _in_order(self.tokens, order)
+        other.ids = _ids(other.tokens)
+        if self.target_tokens is not None and target is not None:
+            other.target_tokens = _in_order(self.target_tokens, target)
+        return other
+
     @torch.inference_mode()
     def run(self, observers: Sequence[Observer]) -> Run:
         """Run forward once and show the observers what they asked for."""
@@ -117,19 +126,6 @@ class TrainedSource:
             notes=tuple(self.notes),
             roles=self.card.roles,
         )
-
-    def in_order(self, first: Sequence[int], second: Sequence[int]) -> TrainedSource:
-        """Give the same model over the same tokens in other places: a null for what its heads do.
-
-        Args:
-            first: Places of the tokens that it reads.
-            second: Places of the decoder's tokens, where these are others.
-        """
-        other = copy(self)
-        other.tokens = _moved(self.tokens, first)
-        other.ids = _ids(other.tokens)
-        other.target_tokens = None if self.target_tokens is None else _moved(self.target_tokens, second)
-        return other
 
     def _tokens(self, text: str, what: str) -> Tokens:
         tokens = tokens_from_encoding(self.tokenizer, self.tokenizer.encode(text), text=text)
@@ -179,6 +175,12 @@ class TrainedSource:
             self.notes.append(f"{self.card.name} does not know: {names}")
 
 
+@lru_cache(maxsize=4)
+def _loaded(folder: Path) -> tuple[Card, Transformer, Tokenizer]:
+    card = read_card(folder)
+    return card, load_transformer(folder, card), load_tokenizer(folder)
+
+
 def load_transformer(folder: Path, card: Card) -> Transformer:
     """Load a model's weights; they are kept in half precision and used in float32."""
     from safetensors.torch import load_file
@@ -197,8 +199,8 @@ def site_of(name: str, operation: AttentionOperation) -> Site:
     return Site(kind, int(layer), operation.heads, operation.kv_heads, name)
 
 
-def _moved(tokens: Tokens, order: Sequence[int]) -> Tokens:
-    return tuple(replace(tokens[place], position=position) for position, place in enumerate(order))
+def _in_order(tokens: Tokens, order: Sequence[int]) -> Tokens:
+    return tuple(replace(tokens[old], position=position) for position, old in enumerate(order))
 
 
 def _ids(tokens: Tokens) -> Int64[Tensor, "1 length"]:

@@ -85,7 +85,7 @@ def test_means_over_heads_and_layers_are_means() -> None:
 def test_an_answer_that_does_not_fit_in_memory_is_refused_with_the_arithmetic() -> None:
     kept = full(memory=lambda: 1000)
     with pytest.raises(
-        TooLargeError, match=r"12 maps of 7×7 weights need 2\.87 KiB; 1e\+03 B are free"
+        TooLargeError, match=r"12 maps of 7×7 weights: 2\.87 KiB needed; 1e\+03 B are free"
     ) as caught:
         emit([kept])
     assert caught.value.exit_code == 5
@@ -108,7 +108,7 @@ def test_all_layers_of_a_hybrid_model_are_those_that_have_attention() -> None:
 
 
 def test_layers_with_the_same_mask_are_told_together() -> None:
-    kept = MaskOnly("decoder", parse_selection("all", "layer"), 3)
+    kept = MaskOnly("decoder", parse_selection("all", "layer"), 3, QUERIES, KEYS)
     emitter = Emitter([kept], block_bytes=100)
     for layer, causal in enumerate((True, False, True)):
         emitter.emit(Site("decoder", layer, HEADS, 2, ""), operation(layer, causal=causal), None, "scratch")

@@ -9,7 +9,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attncli.analysis.observers import FullWeights, PooledPicture, RowNumbers, StrongestKeys, WeightReceived
+from attncli.analysis.observers import (
+    AllowedSpans,
+    FullWeights,
+    MaskOnly,
+    PooledPicture,
+    RowNumbers,
+    StrongestKeys,
+    WeightReceived,
+)
 from attncli.analysis.observers.strongest_keys import NO_KEY, strongest
 from attncli.analysis.selection import Selection, parse_selection
 from attncli.attention.operation import AttentionOperation
@@ -51,6 +59,36 @@ def whole(layer: int) -> tuple[np.ndarray, np.ndarray]:
     allowed = used.allowed(range(HEADS), slice(0, QUERY))
     assert allowed is not None
     return weights.numpy(), allowed.expand(1, HEADS, -1, -1)[0].numpy()
+
+
+@given(cuts)
+@settings(max_examples=20, deadline=None)
+def test_masks_and_their_runs_do_not_depend_on_blocks(cut: tuple[int, int]) -> None:
+    masks = MaskOnly("decoder", ALL[0], LAYERS, QUERY, KEY)
+    some = parse_selection("3,0", "head")
+    runs = AllowedSpans("decoder", ALL[0], some, LAYERS, QUERY, KEY, range(2, 11))
+    emit([masks, runs], cut)
+    assert [layers for layers, _ in masks.groups()] == [(0,), (1,)]
+    for layer, (_, mask) in enumerate(masks.groups()):
+        expected = whole(layer)[1][3]
+        np.testing.assert_array_equal(mask, expected)
+        back = np.zeros_like(expected)
+        for row, spans in enumerate(runs.spans(layer, 3), 2):
+            for first, last in spans:
+                back[row, first : last + 1] = True
+        np.testing.assert_array_equal(back[2:11], expected[2:11])
+
+
+def test_a_mask_that_forbids_nothing_has_no_runs_and_heads_may_differ() -> None:
+    runs = AllowedSpans("decoder", *ALL, 1, QUERY, KEY)
+    free = replace(operation(0), causal_offset=None)
+    Emitter([runs]).emit(Site("decoder", 0, HEADS, 2, ""), free, None, "scratch")
+    assert runs.spans(0, 1) is None
+    holes = torch.ones(1, HEADS, QUERY, KEY, dtype=torch.bool)
+    holes[0, 1, 4, 3:5] = False
+    runs = AllowedSpans("decoder", *ALL, 1, QUERY, KEY)
+    Emitter([runs]).emit(Site("decoder", 0, HEADS, 2, ""), replace(free, mask=holes), None, "scratch")
+    assert runs.spans(0, 1)[4].tolist() == [[0, 2], [5, 16]] and runs.spans(0, 2) is None
 
 
 @given(cuts)

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from attncli.analysis.roles import Head, Number
+from attncli.analysis.head_numbers import Head, Number
 from attncli.analysis.where import parse_where
 from attncli.errors import UsageError
 

@@ -130,12 +130,14 @@ def test_an_answer_too_large_for_memory_ends_with_5_and_says_what_to_ask(
     cli: Cli, monkeypatch, tiny_bert: str
 ) -> None:
     monkeypatch.setattr("attncli.analysis.observers.full_weights.available_bytes", lambda: 100)
-    assert_told(cli("show", "it was", "-m", tiny_bert), 5, "6 maps of 4×4 weights need 480 B; 100 B are free")
+    assert_told(
+        cli("show", "it was", "-m", tiny_bert), 5, "6 maps of 4×4 weights: 480 B needed; 100 B are free"
+    )
 
 
 def test_too_many_numbers_for_text_end_with_5(cli: Cli, monkeypatch) -> None:
     monkeypatch.setattr("attncli.delivery.LARGEST_TEXT", 8)
-    assert_told(cli("show", "a b c", "-m", "scratch", "--json"), 5, "1 maps of 3×3 are 9 numbers")
+    assert_told(cli("show", "a b c", "-m", "scratch", "--json"), 5, "1 map of 3×3: 9 numbers")
     assert cli("show", "a b c", "-m", "scratch", "--json", "--yes-large").code == 0
     assert cli("show", "a b c", "-m", "scratch", "--json", "--top", "1").code == 0
 
@@ -143,7 +145,7 @@ def test_too_many_numbers_for_text_end_with_5(cli: Cli, monkeypatch) -> None:
 def test_an_unwritable_output_fails_before_anything_is_computed(
     cli: Cli, monkeypatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("attncli.commands._running.open_source", lambda *_: pytest.fail("computed"))
+    monkeypatch.setattr("attncli.commands._opening.open_source", lambda *_: pytest.fail("computed"))
     (tmp_path / "folder.json").mkdir()
     assert_told(cli("show", "a", "-o", str(tmp_path / "folder.json")), 1, "is a directory")
     (tmp_path / "old.json").write_text("keep me")

@@ -318,3 +318,25 @@ def test_a_translator_s_cross_heads_are_measured(cli: Cli) -> None:
         "heads"
     ]
     assert {head["kind"] for head in found} == {"cross"} and len(found) == 8
+
+
+def test_what_is_told_of_the_texts_is_not_of_the_shuffled_ones(cli: Cli) -> None:
+    line = ("the fourth of july, seventeen seventy-six", "-m", "tiny-translator", "-f", "json")
+    told = [note for note in cli("heads", *line).err.splitlines() if "wrote" in note]
+    assert told == [note for note in cli("show", *line).err.splitlines() if "wrote" in note] != []
+
+
+def test_a_trained_model_reads_a_corpus_whose_shuffled_texts_are_the_same_tokens(
+    cli: Cli, tmp_path: Path
+) -> None:
+    file = tmp_path / "corpus.txt"
+    file.write_text(
+        "She told my sister, and my sister told her mother.\nUnbelievably, it rained; it rained.\n"
+    )
+    found = json.loads(cli("heads", "--file", str(file), "-m", "tiny-decoder", "--json").out)
+    assert found["corpus"]["null_texts"] == found["corpus"]["texts"] == 2
+    assert found["heads"][0]["metrics"]["previous_token"]["mean"] > 0.5
+    dates = tmp_path / "dates.txt"
+    dates.write_text("the fourth of july, seventeen seventy-six\nmay first, nineteen ten\n")
+    crossed = json.loads(cli("heads", "--file", str(dates), "-m", "tiny-translator", "--json").out)
+    assert {head["kind"] for head in crossed["heads"]} == {"cross"}

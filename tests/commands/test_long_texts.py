@@ -2,6 +2,7 @@ import json
 
 import jsonschema
 import numpy as np
+import tiny
 from commandline import Cli
 
 LONG = " ".join(["the animal was too tired ."] * 100)  # 600 words
@@ -73,3 +74,56 @@ def test_a_picture_of_a_long_text_names_round_positions(cli: Cli, tmp_path) -> N
     assert cli("show", LONG, "-m", "scratch", "-o", str(tmp_path / "x.svg")).code == 0
     picture = (tmp_path / "x.svg").read_text()
     assert ">100<" in picture and ">500<" in picture and json.dumps("pooled by max")[1:-1] in picture
+
+
+WINDOWED = " ".join(["the animals was too tired ."] * 5)  # 37 tokens for a model that reads 16
+
+
+def test_a_text_beyond_the_models_window_is_offered_both_ways_out(cli: Cli, tiny_bert: str) -> None:
+    result = cli("show", WINDOWED, "-m", tiny_bert)
+    assert result.code == 2 and "--truncate cuts it to 16" in result.err and "--stride 8" in result.err
+
+
+def test_windows_are_one_map_in_every_form_and_a_note_says_how(cli: Cli, tiny_bert: str, tmp_path) -> None:
+    common = ("show", WINDOWED, "-m", tiny_bert, "--stride", "8")
+    document = cli(*common, "--json", "-o", str(tmp_path / "x.npz"), "-o", "-").json
+    jsonschema.Draft202012Validator(cli("schema", "show").json).validate(document)
+    whole = np.array(document["attention"][2]["weights"])
+    assert whole.shape == (37, 37) and [t["position"] for t in document["key_tokens"]] == list(range(37))
+    assert document["attention"][2]["allowed_keys"][20] == [[0, 0], [9, 22], [36, 36]]
+    assert any("4 windows of up to 16 tokens that advance by 8" in note for note in document["notes"])
+    with np.load(tmp_path / "x.npz", allow_pickle=False) as saved:
+        np.testing.assert_array_equal(saved["encoder.0"][2], whole.astype(np.float32))
+    part = cli(*common, "--rows", "20-22", "--json").json["attention"][2]["weights"]
+    np.testing.assert_allclose(part, whole[20:23], atol=1e-7)
+    words = cli(*common, "--words", "--json").json["attention"][2]
+    np.testing.assert_allclose(np.sum(words["weights"], axis=1), 1.0, atol=1e-5)
+    top = cli(*common, "--top", "2", "--json").json["attention"][2]["top"][20]
+    assert [entry["key"] for entry in top] == np.argsort(-whole[20], kind="stable")[:2].tolist()
+
+
+def test_the_mask_of_windows_is_shown(cli: Cli, tiny_bert: str) -> None:
+    shown = cli("mask", "-m", tiny_bert, WINDOWED, "--stride", "8", "--json").json["attention"][0]
+    assert np.flatnonzero(shown["allowed"][20]).tolist() == [0, *range(9, 23), 36]
+
+
+def test_windows_go_with_one_text_and_a_pretrained_model(cli: Cli, tiny_bert: str, tiny_marian: str) -> None:
+    for arguments, words in (
+        (("-m", tiny_bert, "--stride", "8", "--truncate"), "--stride and --truncate were both given"),
+        (("-m", tiny_bert, "--stride", "8", "--pair", "it"), "--stride and --pair were both given"),
+        (("-m", tiny_bert, "--stride", "8", "--chat"), "--stride and --chat were both given"),
+        (("-m", tiny_bert, "--stride", "0"), "must be at least 1"),
+        (("-m", tiny_marian, "--stride", "8"), "is an encoder–decoder, which reads its text at once"),
+        (("--stride", "8"), "--stride needs a pretrained model"),
+    ):
+        result = cli("show", WINDOWED, *arguments)
+        assert result.code == 2 and words in result.err and len(result.err.splitlines()) <= 3, result
+    assert "--model names the model" in cli("mask", "causal", "-n", "4", "--stride", "2").err
+
+
+def test_the_mask_of_a_long_decoders_text_is_whole(cli: Cli, tmp_path) -> None:
+    folder = str(tiny.write_llama(tmp_path, max_position_embeddings=1000))
+    result = cli("mask", "-m", folder, LONG, "-o", str(tmp_path / "m.npz"))
+    assert result.code == 0, result
+    with np.load(tmp_path / "m.npz", allow_pickle=False) as saved:
+        np.testing.assert_array_equal(saved["decoder"][0], np.tri(600, dtype=bool))

@@ -18,6 +18,7 @@ RUNS: dict[str, tuple[str, ...]] = {
     "top": ("show", TEXT, "--causal", "--top", "2"),
     "mask": ("mask", "causal", TEXT),
     "compare": ("compare", TEXT, "--variants", "full,linear", "--causal"),
+    "pooled": ("show", " ".join([TEXT] * 90), "--heads", "2", "--pool", "mean", "--causal"),
 }
 FORMS = ["heatmap", "table", "md", "json", "csv", "tsv", "ndjson"]
 
@@ -33,6 +34,7 @@ def test_a_saved_run_gives_the_same_json_again(cli: Cli, tmp_path: Path, name: s
     saved = cli(*RUNS[name], "-q", "-o", path)
     direct, again = cli(*RUNS[name], "-q", "-f", "json").json, cli("render", path, "-q", "-f", "json").json
     assert saved.code == 0 and without_provenance(direct) == without_provenance(again)
+    assert again.get("pooled") == direct.get("pooled")
     assert again["provenance"]["argv"][0] == "render"
     assert again["provenance"]["original"]["argv"] == [*RUNS[name], "-q", "-o", path]
     assert again["provenance"]["seed"] == again["provenance"]["original"]["seed"]
@@ -128,17 +130,102 @@ def test_what_cannot_be_drawn_ends_with_one_line_and_its_exit_code(cli: Cli, tmp
         assert len(result.err.splitlines()) <= 3
 
 
-def test_drawing_loads_neither_torch_nor_transformers(cli: Cli, tmp_path: Path) -> None:
-    path = str(tmp_path / "run.npz")
+def test_drawing_loads_neither_torch_nor_transformers(cli: Cli, tmp_path: Path, benchmark: Path) -> None:
+    path, ranking = str(tmp_path / "run.npz"), str(tmp_path / "heads.json")
     cli(*RUNS["show"], "-q", "-o", path)
+    cli(*RANKINGS["heads"], "-q", "-o", ranking)
     script = f"""
+import itertools
 import sys
 from attncli.cli import main
 for form in {FORMS!r}:
     assert main(["render", {path!r}, "-f", form, "-q", "--head", "mean", "--query", "was"]) == 0
     assert not {{"torch", "transformers", "matplotlib", "tokenizers"}} & set(sys.modules), form
+for form, file in itertools.product(("table", "json", "csv"), ({str(benchmark)!r}, {ranking!r})):
+    assert main(["render", file, "-f", form, "-q"]) == 0
+    assert not {{"torch", "transformers", "matplotlib", "tokenizers"}} & set(sys.modules), form
 assert main(["render", {path!r}, "-o", {str(tmp_path / "a.png")!r}]) == 0
+assert main(["render", {str(benchmark)!r}, "-o", {str(tmp_path / "b.svg")!r}]) == 0
 assert not {{"torch", "transformers"}} & set(sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
+
+
+def test_a_pooled_run_is_drawn_as_it_was_and_only_as_a_whole(cli: Cli, tmp_path: Path) -> None:
+    path = str(tmp_path / "run.npz")
+    cli(*RUNS["pooled"], "-q", "-o", path)
+    assert cli("render", path).out == cli(*RUNS["pooled"]).out != ""
+    part = cli(*RUNS["pooled"], "--head", "1", "-f", "csv", "-q").out
+    assert cli("render", path, "--head", "1", "-f", "csv", "-q").out == part
+    assert "--query: this run is pooled" in cli("render", path, "--query", "0").err
+    assert "--key: this run is pooled" in cli("render", path, "--key", "0").err
+    cli(*RUNS["pooled"], "--pool", "max", "-q", "-o", path)
+    assert "the largest weights of a mean" in cli("render", path, "--head", "mean").err
+
+
+@pytest.fixture(scope="module")
+def benchmark(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from attncli.cli import main
+
+    path = tmp_path_factory.mktemp("bench") / "bench.json"
+    common = ("--variants", "sdpa,full", "--max-time", "0.2", "--budget", "20", "-q")
+    assert main(["bench", "-n", "32,64,128", *common, "-o", str(path)]) == 0
+    return path
+
+
+@pytest.mark.parametrize("form", ["table", "md", "csv", "tsv", "json", "ndjson"])
+def test_a_benchmark_is_drawn_again_in_every_form(cli: Cli, benchmark: Path, form: str) -> None:
+    document = json.loads(benchmark.read_text())
+    result = cli("render", str(benchmark), "-f", form, "-q")
+    assert result.code == 0 and result.err == ""
+    if form == "json":
+        assert without_provenance(result.json) == without_provenance(document)
+        assert result.json["provenance"]["original"]["argv"][0] == "bench"
+    elif form == "csv":
+        assert [line.split(",")[0] for line in result.out.splitlines()[1:]] == ["sdpa", "full"] * 3
+    else:
+        assert "sdpa" in result.out and "128" in result.out
+
+
+@pytest.mark.parametrize("ending", ["png", "svg", "pdf"])
+def test_a_benchmarks_curves_are_drawn_again(cli: Cli, benchmark: Path, tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"curves.{ending}"
+    assert cli("render", str(benchmark), "-o", str(path)).code == 0 and path.stat().st_size > 2000
+
+
+def test_a_benchmark_has_no_heads_to_pick(cli: Cli, benchmark: Path) -> None:
+    assert "--head: a benchmark is drawn whole" in cli("render", str(benchmark), "--head", "1").err
+    assert "--top: a benchmark is drawn whole" in cli("render", str(benchmark), "--top", "1").err
+    assert cli("render", str(benchmark), "-o", "x.npz").code == 2
+
+
+RANKINGS = {
+    "heads": ("heads", TEXT, "--model", "tiny-decoder", "--null-texts", "0"),
+    "some": ("heads", TEXT, "--model", "scratch", "--by", "entropy", "--where", "layer < 1", "--top", "3"),
+    "find": ("find", TEXT, "--from", "tired", "--to", "animal", "--model", "tiny-encoder", "--top", "2"),
+}
+
+
+@pytest.mark.parametrize("name", RANKINGS)
+def test_a_ranking_of_heads_comes_out_as_it_did_in_every_form(cli: Cli, tmp_path: Path, name: str) -> None:
+    endings = ["csv", "tsv", "ndjson", "md", "png", "svg", "pdf"]
+    first, second = ([tmp_path / f"{run}.{ending}" for ending in endings] for run in "ab")
+    path = tmp_path / "run.json"
+    outputs = [part for file in (path, *first) for part in ("-o", str(file))]
+    assert cli(*RANKINGS[name], "-q", *outputs).code == 0
+    assert cli("render", str(path), "-q", *[p for file in second for p in ("-o", str(file))]).code == 0
+    assert all(a.read_bytes() == b.read_bytes() for a, b in zip(first, second, strict=True))
+    again = cli("render", str(path), "-q", "--json").json
+    assert without_provenance(again) == without_provenance(json.loads(path.read_text()))
+    assert again["provenance"]["original"]["argv"][0] == RANKINGS[name][0]
+    for form in ("table", "heatmap"):
+        direct = cli(*RANKINGS[name], "-q", "-f", form).out
+        assert cli("render", str(path), "-q", "-f", form).out == direct and len(direct) > 40
+
+
+def test_a_ranking_of_heads_has_no_part_to_pick(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    cli(*RANKINGS["heads"], "-q", "-o", str(path))
+    result = cli("render", str(path), "--layer", "1")
+    assert (result.code, "--layer: a ranking of heads is drawn whole" in result.err) == (2, True)

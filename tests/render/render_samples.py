@@ -8,7 +8,21 @@ import numpy as np
 
 from attncli.labels import safe_label
 from attncli.record import Provenance, SourceInfo, Token, Tokens
-from attncli.view import Column, Curve, Curves, Header, HeadMap, HeadRanking, Matrix, MatrixGrid, Plot, Table
+from attncli.view import (
+    Column,
+    Curve,
+    Curves,
+    Header,
+    HeadMap,
+    HeadRanking,
+    Matrix,
+    MatrixGrid,
+    Node,
+    Plot,
+    Step,
+    Steps,
+    Table,
+)
 
 ANIMAL = "[CLS] the animal didn ' t cross the street because it was too tired . [SEP]".split()
 
@@ -176,6 +190,27 @@ def curves(names: tuple[str, ...] = ("full", "linear", "peer")) -> Curves:
     return Curves(
         made, plots, (people,), data, {"complete": True, "cells": [{"variant": "full", "median": 0.0012}]}
     )
+
+
+def steps(label: str = "it") -> Steps:
+    """Two steps of which the second has a table with a bar, and a diagram that forks and joins."""
+    made = header("a row, explained", "explain", notes=("it was picked",))
+    columns = Column("key"), Column("weight", right=True), Column("bar", "", bar=True)
+    people = Table(header("", "explain"), columns, ((f"0 {label}", "0.750", 0.75), ("1 b", "0.250", 0.25)))
+    told = (
+        Step("Input", "x", "(1, 2, 8)", ("eight numbers for each token",)),
+        Step("Softmax", "exp(score) / Σ exp(score)", "", ("what each key gets",), (people,)),
+    )
+    flow = (
+        Node("input", ("x", "(1, 2, 8)")),
+        Node("query", ("Q = x·W_Q",), ("input",)),
+        Node("key", ("K = x·W_K",), ("input",)),
+        Node("value", ("V = x·W_V",), ("input",)),
+        Node("weights", ("softmax(Q·Kᵀ)",), ("query", "key")),
+        Node("output", ("weights·V",), ("weights", "value")),
+    )
+    data = Table(made, (Column("key"), Column("weight")), ((0, 0.75), (1, 0.25)), "keys")
+    return Steps(made, told, flow, data, {"topic": "steps", "keys": [{"weight": 0.75}, {"weight": 0.25}]})
 
 
 def ranking(

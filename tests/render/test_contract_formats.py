@@ -1,11 +1,10 @@
 from __future__ import annotations
 
 import pytest
-from render_samples import curves, grid, mask, ranking, signed, table, variants
+from render_samples import curves, grid, mask, ranking, signed, steps, table, variants
 
 from attncli import registry
 from attncli.render import Options
-from attncli.view import Curves, HeadRanking, MatrixGrid, Table
 
 VIEWS = {
     "MatrixGrid": [
@@ -18,6 +17,7 @@ VIEWS = {
     "Table": [table(("a", "b"))],
     "Curves": [curves()],
     "HeadRanking": [ranking(), ranking(unit="bits", largest=4.2), ranking(low=-0.4)],
+    "Steps": [steps()],
 }
 FORMATS = registry.entries("formats")
 
@@ -27,12 +27,7 @@ def test_a_format_says_what_its_folder_asks(name: str) -> None:
     attributes = FORMATS[name].attributes
     assert set(attributes) == {"suffixes", "views", "binary"}
     assert all(suffix.startswith(".") for suffix in attributes["suffixes"])
-    assert set(attributes["views"]) <= {
-        MatrixGrid.__name__,
-        Table.__name__,
-        Curves.__name__,
-        HeadRanking.__name__,
-    }
+    assert set(attributes["views"]) <= set(VIEWS)
     assert isinstance(attributes["binary"], bool)
 
 

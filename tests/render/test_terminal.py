@@ -121,7 +121,7 @@ def test_more_keys_than_room_are_pooled_by_maximum_and_said_so() -> None:
     spike[1, 137] = 1.0
     view = replace(view, matrices=(Matrix(spike),))
     text = draw(view, 80)
-    assert "pooled by max: 1×67 cells show 3×200" in text
+    assert "pooled by max: 3×67 cells show 3×200" in text
     assert text.count("█") == 2, "one in the picture, one in the scale"
 
 

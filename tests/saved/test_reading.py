@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from render_samples import ANIMAL, HOSTILE, PROVENANCE, grid, header, mask, table
 
-from attncli.errors import ReadError
+from attncli.errors import ReadError, TooLargeError
 from attncli.record import Provenance, Token
 from attncli.render import Options, json_format, npz
+from attncli.saved.numbers import filled
 from attncli.saved.reading import load_run, read_run
 from attncli.view import Matrix, MatrixGrid
 
@@ -99,9 +100,19 @@ def test_of_a_document_with_the_strongest_keys_the_others_are_undefined() -> Non
     made = grid(ANIMAL[:5], causal=True, top=2)
     back = read(written(made, json_format))
     assert back.top == 2 and written(back, json_format) == written(made, json_format)
-    known = ~np.isnan(back.matrices[0].values) & np.tri(5, dtype=bool)
+    assert back.matrices[0].listed is not None and back.matrices[0].values.size == 0
+    whole = filled(back.matrices[0])
+    known = ~np.isnan(whole.values) & np.tri(5, dtype=bool)
     assert known.sum(axis=1).tolist() == [1, 2, 2, 2, 2]
-    np.testing.assert_array_equal(back.matrices[0].values[known], made.matrices[0].values[known])
+    np.testing.assert_array_equal(whole.values[known], made.matrices[0].values[known])
+    np.testing.assert_array_equal(whole.allowed, made.matrices[0].allowed)
+
+
+def test_a_map_too_large_to_fill_is_refused_with_the_arithmetic(monkeypatch: pytest.MonkeyPatch) -> None:
+    back = read(written(grid(ANIMAL[:5], causal=True, top=2), json_format))
+    monkeypatch.setattr("attncli.saved.numbers.available_bytes", lambda: 100)
+    with pytest.raises(TooLargeError, match=r"a map of 5×5 needs 125 B; 100 B are free"):
+        filled(back.matrices[0])
 
 
 def test_the_provenance_of_a_run_that_was_drawn_again_is_kept_whole() -> None:
@@ -155,7 +166,7 @@ BAD: dict[str, tuple[bytes, str]] = {
     "deep": (b"[" * 200_000, "neither a JSON document"),
     "other json": (b'{"a": 1}', "not attncli's"),
     "list": (b"[1, 2]", "not attncli's"),
-    "table": (written(table(), json_format), "an answer of attncli tokens, which has no matrices"),
+    "table": (written(table(), json_format), "an answer of attncli tokens, which has nothing to draw"),
     "future": (document(schema=2), r"written by a later attncli \(schema 2; this one reads 1\)"),
     "other npz": (archive(a=np.zeros(3)), "no array meta"),
     "no weights": (changed(decoder__0=None), "no array decoder.0"),

@@ -198,7 +198,7 @@ def test_a_model_without_softmax_attention_ends_with_one_clear_error() -> None:
 
 def test_the_mask_of_a_window_is_seen_and_layers_are_told_apart() -> None:
     model = tiny("gemma2", FAMILIES["gemma2"])
-    kept = MaskOnly("decoder", parse_selection("all", "layer"), 2)
+    kept = MaskOnly("decoder", parse_selection("all", "layer"), 2, N, N)
     source(model, {"input_ids": ids(N)}, {"decoder": (N, N)}).run([kept])
     (window, full) = kept.groups()
     assert (window[0], full[0]) == ((0,), (1,))

@@ -41,10 +41,11 @@ def test_an_empty_text_is_refused(bert: Loaded) -> None:
         prepare(bert, "")
 
 
-def test_a_text_longer_than_the_model_names_both_numbers_and_truncate(bert: Loaded) -> None:
+def test_a_text_longer_than_the_model_names_both_numbers_and_both_ways_out(bert: Loaded) -> None:
     with pytest.raises(UsageError, match=r"the text has 22 tokens; .* reads at most 16") as caught:
         prepare(bert, "the " * 20)
-    assert caught.value.hint == "--truncate cuts it to 16"
+    hint = "--truncate cuts it to 16; attncli show --stride 8 reads it all, in windows"
+    assert caught.value.hint == hint
 
 
 def test_truncate_cuts_and_says_what(bert: Loaded) -> None:

@@ -95,9 +95,10 @@ class FullWeights:
         free = (self.memory or available_bytes)()
         if free is not None and needed > free:
             raise TooLargeError(
-                f"{maps} maps of {len(self._rows):,}×{len(self._keys):,} weights need {human_bytes(needed)}; "
+                f"{maps} map{'s' if maps > 1 else ''} of {len(self._rows):,}×{len(self._keys):,} weights: "
+                f"{human_bytes(needed)} needed; "
                 f"{human_bytes(free)} are free",
-                "ask for fewer layers and heads (--layer, --head, mean), some rows (--rows), or --pool max",
+                "ask for fewer layers and heads (--layer, --head), some rows (--rows), --top K, or --pool max",
             )
 
     def raise_if_missing(self, asked: str) -> None:

@@ -1,0 +1,75 @@
+"""attncli explain: Walk through one row of attention, step by step, with the true numbers and shapes.
+
+For one layer, one head and one query token: what is projected, query, key and value, each key's dot product with the
+dimensions that add most to it, what scaling does, mask, softmax, the weighted sum of the values, and what the head
+adds to the layer's output. Every number is the model's own. --diagram draws the data-flow with the model's shapes.
+
+Two topics stand in TEXT's place, where no option names a model or a row: scaling measures what 1/√d_k does, order what
+position encoding does. A text that is just that word is explained by: attncli explain -- scaling
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from attncli.commands._options import ModelOptions, OutputOptions, ScratchOptions, TextInput, spread
+
+EXAMPLES = (
+    'attncli explain "The animal was too tired." --query tired',
+    'attncli explain "The animal was too tired." -m ./smollm2-135m --query tired --layer 20 --head 3',
+    'attncli explain "The animal was too tired." -m ./all-minilm-l6-v2 --diagram',
+    'attncli explain "CCO" -m ./annalog-marian --pair "CCO" --kind cross --query 2 -o steps.md',
+    "attncli explain scaling -o scaling.svg",
+    "attncli explain order",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which row is explained, and how much of it is listed."""
+
+    query: Annotated[
+        str | None,
+        typer.Option(metavar="TOKEN", help="The row: it, it:2, or a position; the last word by default."),
+    ] = None
+    layer: Annotated[
+        str | None, typer.Option(metavar="N", help="0-based; -1 is the last. By default the most telling.")
+    ] = None
+    head: Annotated[
+        str | None, typer.Option(metavar="N", help="0-based; -1 is the last. By default the most telling.")
+    ] = None
+    kind: Annotated[
+        str | None, typer.Option(metavar="KIND", help="encoder, decoder or cross, where a model has several.")
+    ] = None
+    pair: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="Second sentence, or the target text of an encoder–decoder."),
+    ] = None
+    top: Annotated[
+        int | None, typer.Option(metavar="K", min=1, help="List only the K strongest keys; 8 for people.")
+    ] = None
+    dims: Annotated[
+        int, typer.Option(metavar="N", min=1, max=64, help="Show the first N numbers of a vector.")
+    ] = 6
+    diagram: Annotated[
+        bool, typer.Option("--diagram", help="Draw the data-flow; -f mermaid gives it in Mermaid.")
+    ] = False
+
+
+@spread
+def explain(
+    text: TextInput, choice: Choice, model: ModelOptions, scratch: ScratchOptions, output: OutputOptions
+) -> None:
+    """Explain one row of attention, or a topic."""
+    from attncli.commands._explaining import explain_order, explain_row, explain_scaling, topic_of
+
+    topic = topic_of(text, choice, model)
+    if topic == "scaling":
+        explain_scaling(scratch.seed or 0, output)
+    elif topic == "order":
+        explain_order(scratch, output)
+    else:
+        explain_row(text, choice, model, scratch, output)
