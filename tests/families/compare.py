@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import torch
@@ -59,22 +59,28 @@ class Wrong(Exception):
 class Everything:
     """Keeps all weights of the main stack, whole, for every text of the batch."""
 
-    kept: dict[tuple[Kind, int], dict[int, Tensor]] = field(default_factory=dict)
+    kept: dict[tuple[Kind, int], list[WeightBlock]] = field(default_factory=dict)
     allowed: dict[tuple[Kind, int], bool] = field(default_factory=dict)
 
     def request(self, site: Site) -> Request:
         return Request()
 
     def update(self, block: WeightBlock) -> None:
-        rows = self.kept.setdefault((block.site.kind, block.site.layer), {})
-        for i, row in enumerate(block.rows):
-            if row in rows:
-                raise Wrong(f"{block.site.kind} layer {block.site.layer} row {row} was shown twice")
-            rows[row] = block.weights[:, :, i].clone()
+        copied = replace(block, weights=block.weights.clone(), scores=None)
+        self.kept.setdefault((block.site.kind, block.site.layer), []).append(copied)
 
     def weights(self, kind: Kind, layer: int) -> Tensor:
-        rows = self.kept[kind, layer]
-        return torch.stack([rows[row] for row in sorted(rows)], dim=2)
+        blocks = self.kept[kind, layer]
+        first = min(block.keys.start for block in blocks)
+        shape = max(block.rows.stop for block in blocks), max(block.keys.stop for block in blocks) - first
+        whole = blocks[0].weights.new_full((len(blocks[0].weights), blocks[0].site.heads, *shape), torch.nan)
+        for block in blocks:
+            heads, rows = list(block.heads), slice(block.rows.start, block.rows.stop)
+            if not bool(whole[:, heads, rows].isnan().all()):
+                raise Wrong(f"{kind} layer {layer} rows from {rows.start} were shown twice")
+            whole[:, heads, rows] = 0.0
+            whole[:, heads, rows, block.keys.start - first : block.keys.stop - first] = block.weights
+        return whole
 
 
 def examine(family: str) -> Outcome:
