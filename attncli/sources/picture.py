@@ -92,8 +92,7 @@ def _patches(loaded: Loaded, shape: tuple[int, ...]) -> tuple[int, int]:
 def _length(loaded: Loaded, inputs: dict[str, torch.Tensor]) -> int:
     """Run the model once, unobserved, to learn how many tokens it makes of a picture."""
     source = PretrainedSource(loaded, Prepared(inputs, {}, {}))
-    with torch.inference_mode():
-        hidden = getattr(source.forward(), "last_hidden_state", None)
+    hidden = getattr(source.output(), "last_hidden_state", None)
     if hidden is None or hidden.dim() != 3:
         raise _no_patches(loaded)
     return int(hidden.shape[1])

@@ -112,7 +112,7 @@ class PretrainedSource:
             model, emitter, self.kinds, _batch(self.prepared.inputs), stacks=self.stacks, fast=self.fast
         )
         with watch.watching(), without_cache(model):
-            self.forward()
+            self._forward(model)
         if not any(site.stack == self.stack for site in emitter.sites):
             raise self._nothing_seen(emitter)
         return self.result(emitter, self.prepared.notes)
@@ -144,13 +144,16 @@ class PretrainedSource:
                 notes.append(f"{kind} layers without softmax attention: {', '.join(map(str, without))}")
         return notes
 
-    def forward(self, **options: Any) -> Any:
-        """Run the model, whoever watches.
+    @torch.inference_mode()
+    def output(self) -> Any:
+        """Run forward once, unobserved.
 
         Raises:
-            CaptureError: It does not take this input.
+            CaptureError: The model does not take this input.
         """
-        model: Any = self.loaded.model
+        return self._forward(self.loaded.model)
+
+    def _forward(self, model: Any, **options: Any) -> Any:
         module = model.get_encoder() if self.prepared.encoder_only else model
         try:
             return module(**self.prepared.inputs, **options)
