@@ -119,6 +119,23 @@ class Pooling:
 
 
 @dataclass(frozen=True, slots=True)
+class Picture:
+    """A picture whose patches are the keys: forms that draw lay one query's weights over it.
+
+    Args:
+        pixels: ``(height, width, 3)`` uint8, as the model saw it.
+        rows: How many patches it has down.
+        columns: How many it has across; they are the last keys, row by row.
+        query: Which row of the matrices is drawn.
+    """
+
+    pixels: NDArray[np.uint8]
+    rows: int
+    columns: int
+    query: int
+
+
+@dataclass(frozen=True, slots=True)
 class MatrixGrid:
     """Matrices over the same tokens: the answer of ``show`` and ``mask``.
 
@@ -134,6 +151,8 @@ class MatrixGrid:
         facts: Numbers about each matrix, in the order of `matrices`, to print beside it and to write into JSON
             (for a mask: ``density``, ``keys_per_row``, ``path_length``: None where there is no path), or empty.
         pooled: Where set, a row and a column stand for as many positions as there are up to the next one's.
+        picture: Where set, the keys are its patches, behind a few special tokens.
+        about: How to read a matrix.
     """
 
     header: Header
@@ -144,6 +163,8 @@ class MatrixGrid:
     top: int | None = None
     facts: tuple[Mapping[str, object], ...] = ()
     pooled: Pooling | None = None
+    picture: Picture | None = None
+    about: str = "rows attend to columns"
 
     @property
     def size(self) -> str:

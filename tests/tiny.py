@@ -118,3 +118,27 @@ def write_marian(folder: Path) -> Path:
     config = MarianConfig(vocab_size=len(WORDS), d_model=24, max_position_embeddings=16, pad_token_id=0,
                           decoder_start_token_id=0, eos_token_id=3, **sides)  # fmt: skip
     return _write(folder, MarianModel, config, _word_tokenizer())
+
+
+def write_vit(folder: Path, family: str = "vit", **changes: Any) -> Path:
+    """Write a model of pictures, 48 × 32 pixels in 4 × 6 patches for most: ViT, DeiT, BEiT, DINOv2 with registers."""
+    import torch
+    from transformers import AutoConfig, AutoModel, BitImageProcessorPil, ViTImageProcessorPil
+
+    sizes = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 40}
+    if family == "dinov2_with_registers":
+        sizes |= {"num_register_tokens": 2}
+    size = 48 if family.startswith("dinov2") else (32, 48)  # these are stretched to the picture
+    config = AutoConfig.for_model(
+        family, patch_size=8, **({"image_size": size, "initializer_range": 0.15} | sizes | changes)
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(7)
+        model = AutoModel.from_config(config)
+    model.save_pretrained(folder)
+    if family.startswith("dinov2"):
+        size, crop = {"shortest_edge": 40}, {"height": 32, "width": 48}
+        BitImageProcessorPil(size=size, crop_size=crop).save_pretrained(folder)
+    else:
+        ViTImageProcessorPil(size={"height": 32, "width": 48}).save_pretrained(folder)
+    return folder

@@ -24,6 +24,7 @@ EXAMPLES = (
     "attncli show --file book.txt -m ./smollm2-135m --truncate --head mean -o book.png",
     "attncli show --file book.txt -m ./all-minilm-l6-v2 --stride 256 --layer 4 -o book.png",
     "attncli show speech.wav -m ./whisper-tiny-en --layer 3 --head 2 -o speech.png",
+    "attncli show photo.jpg -m ./dinov2-small --layer -1 --query r7c3 -o photo.png",
     'echo "The animal was too tired." | attncli show --causal --heads 4',
 )
 
@@ -78,6 +79,11 @@ class Choice:
         int | None, typer.Option(metavar="K", min=1, help="List only the K strongest keys of each row.")
     ] = None
 
+    @property
+    def asks_for_rows(self) -> bool:
+        """Whether only some rows are wanted."""
+        return self.query is not None or self.rows is not None
+
 
 @dataclass(frozen=True, slots=True)
 class WritingOptions:
@@ -114,6 +120,7 @@ def show(
     from attncli.commands._hearing import open_sound
     from attncli.commands._opening import check_writing, model_name, open_source
     from attncli.commands._running import choose_kind, plan_output, tell_checks
+    from attncli.commands._seeing import open_picture
     from attncli.commands._showing import Showing
     from attncli.delivery import deliver
     from attncli.sources.shipped import roles_of
@@ -125,13 +132,17 @@ def show(
     check_writing(writing, model, choice.pair)
     said = text.read("show")
     heard = open_sound(said, choice, model, output, writing)
+    seen = open_picture(said, choice, model, output, writing, plan.formats)
     if heard is not None:
         source, choice = heard
+    elif seen is not None:
+        source, choice = seen.source, seen.choice
     else:
         source = open_source(said, choice.pair, model, scratch, output, writing, choice.stride)
     showing = Showing(source, choose_kind(source.kinds, choice.kind), layers, heads, choice)
     if model.model is None and choice.layer is None and choice.head is None:
         showing = showing.of_one_head(roles_of(model_name(model, scratch, choice.pair)))
     view, run = showing.view(plan.formats)
+    view = view if seen is None else seen.over(view)
     tell_checks(run, output)
     deliver(view, plan)

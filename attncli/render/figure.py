@@ -16,6 +16,7 @@ from attncli.labels import safe_label
 from attncli.render import Options
 from attncli.render.fonts import families, has_replaced
 from attncli.render.grids import require_grid
+from attncli.render.patches import as_patches
 from attncli.view import Curves, Header, HeadRanking, Matrix, MatrixGrid, View
 
 if TYPE_CHECKING:
@@ -91,7 +92,8 @@ def build(view: MatrixGrid | Curves | HeadRanking, options: Options) -> Figure:
             return draw_curves(view)
         if isinstance(view, HeadRanking):
             return draw_head_panels(view, options)
-        return draw_one(view, options) if len(view.matrices) == 1 else draw_panels(view, options)
+        grid = as_patches(view)
+        return draw_one(grid, options) if len(grid.matrices) == 1 else draw_panels(grid, options)
 
 
 def save(view: View, options: Options, form: str) -> bytes:

@@ -16,6 +16,7 @@ from attncli.render.grids import fact_texts, require_grid, site_names, words
 from attncli.render.head_maps import draw_head_maps
 from attncli.render.layout import labelled
 from attncli.render.legend import legend
+from attncli.render.patches import as_patches
 from attncli.render.scales import scale_of
 from attncli.render.single import draw_single
 from attncli.render.tiles import draw_tiles
@@ -38,7 +39,7 @@ def render(view: View, options: Options) -> bytes:
     if isinstance(view, HeadRanking):
         text = paint([*_head(view, options), *draw_head_maps(view, options), *_notes(view, options)])
         return text.encode("utf-8" if options.unicode else "ascii", "backslashreplace")
-    grid = require_grid(view, "heatmap")
+    grid = as_patches(require_grid(view, "heatmap"))
     pen = Pen(options, grid.unit, scale_of(grid))
     text = paint([*_head(grid, options), *_body(grid, pen), *_foot(grid, options)])
     return text.encode("utf-8" if options.unicode else "ascii", "backslashreplace")

@@ -11,7 +11,7 @@ from attncli.render.fonts import picture_label
 from attncli.render.grids import count_text, fact_texts
 from attncli.render.layout import Place, arrange
 from attncli.render.page import INK, POINT, QUIET, SMALL, Page, break_lines, text_width
-from attncli.render.plot import Axis, add_scale, paint_matrix, scale_width, set_ticks, token_axis
+from attncli.render.plot import Axis, add_scale, lay_under, paint_matrix, scale_width, set_ticks, token_axis
 from attncli.render.scales import scale_of
 from attncli.view import MatrixGrid
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _TOKEN = 0.105
 _SMALLEST, _LARGEST = 0.9, 2.6
+_SMALLEST_PICTURE = 1.6
 _GAP = 0.1
 _TITLE = 0.19
 _FACT = 6.5
@@ -35,7 +36,7 @@ def draw_panels(grid: MatrixGrid, options: Options) -> Figure:
     across = 1 + max(place.column for place in places)
     down = 1 + max(place.row for place in places)
     queries, keys = len(grid.query_tokens), len(grid.key_tokens)
-    width = _side(keys, across)
+    width = _side(keys, across, _SMALLEST if grid.picture is None else _SMALLEST_PICTURE)
     height = max(0.3, min(_LARGEST * 1.5, width * queries / max(keys, 1)))
     scale = scale_of(grid)
     captions = [_caption(grid, place.index, width) for place in places]
@@ -51,7 +52,7 @@ def draw_panels(grid: MatrixGrid, options: Options) -> Figure:
         below=x_axis.longest() + 0.16,
         height=down * (height + head + _GAP) - _GAP,
         title=[picture_label(grid.header.title)] if grid.header.title else [],
-        about=f"{count_text(grid)} · rows attend to columns",
+        about=f"{count_text(grid)} · {grid.about}",
         notes=note_texts(grid),
     )
     figure = page.figure()
@@ -60,6 +61,8 @@ def draw_panels(grid: MatrixGrid, options: Options) -> Figure:
         top = place.row * (height + head + _GAP) + head
         axes = page.axes(figure, place.column * (width + _GAP), top, width, height)
         paint_matrix(axes, grid.matrices[place.index], grid.unit, scale, options)
+        if grid.picture is not None:
+            lay_under(axes, grid.picture, scale)
         _name(axes, place.name, caption, width)
         if place.column == 0:
             set_ticks(axes, y_axis, "y")
@@ -69,9 +72,9 @@ def draw_panels(grid: MatrixGrid, options: Options) -> Figure:
     return figure
 
 
-def _side(tokens: int, across: int) -> float:
+def _side(tokens: int, across: int, smallest: float) -> float:
     """Give a panel's width in inches: room for each label, within what a page can hold."""
-    return max(_SMALLEST, min(_LARGEST, tokens * _TOKEN, _WIDEST / across - _GAP))
+    return max(smallest, min(_LARGEST, tokens * _TOKEN, _WIDEST / across - _GAP))
 
 
 def _axis(grid: MatrixGrid, options: Options, which: str, length: float) -> Axis:

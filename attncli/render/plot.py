@@ -28,13 +28,15 @@ from attncli.render.page import (
 )
 from attncli.render.pooling import Field, even_cuts, field_of, pool
 from attncli.render.scales import Scale, scale_of
-from attncli.view import Matrix, MatrixGrid
+from attncli.view import Matrix, MatrixGrid, Picture
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy as np
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from numpy.typing import NDArray
 
     from attncli.record import Tokens
 
@@ -47,6 +49,12 @@ _WIDE = 4
 """So many times as many columns as rows are many."""
 _MOST_PIXELS = 2000
 _NUMBER_SIZE = 7.0
+_VEIL = 0.35, 0.85
+"""How much of a picture its patches' colours hide, where there is no weight and where there is most."""
+_DARKEST = -80
+"""What would be black: no picture's pixel, which would be lost under the colour of no weight."""
+_GREY = (0.299, 0.587, 0.114)
+"""How bright red, green and blue are (ITU-R BT.601)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +74,9 @@ def draw_one(grid: MatrixGrid, options: Options) -> Figure:
     """Draw one matrix as large as its labels need, with its numbers where there are few."""
     matrix = grid.matrices[0]
     rows, columns = matrix.values.shape
-    annotated = max(rows, columns) <= MOST_ANNOTATED
-    cell = 0.36 if annotated else max(0.03, min(0.2, 7.0 / max(rows, columns, 1)))
+    few = max(rows, columns) <= MOST_ANNOTATED
+    annotated = few and grid.picture is None
+    cell = 0.36 if few else max(0.03, min(0.2, 7.0 / max(rows, columns, 1)))
     # A few rows over many columns, as a sound's, are high enough for their labels.
     down = max(cell, _LABELLED) if columns > _WIDE * rows and rows <= _MOST_LABELS else cell
     width, height = max(columns * cell, 1.2), max(rows * down, 0.6)
@@ -77,16 +86,19 @@ def draw_one(grid: MatrixGrid, options: Options) -> Figure:
     below = x_axis.longest() + 0.4
     title = [picture_label(grid.header.title)] if grid.header.title else []
     facts = fact_texts(grid.facts[0]) if grid.facts else []
-    about = " · ".join([*_untold_names(grid), *facts])
+    about = " · ".join([*_untold_names(grid), *([grid.about] if grid.picture else []), *facts])
     scale = scale_of(grid)
     page = Page(left, width, scale_width(grid.unit, scale), below, height, title, about, note_texts(grid))
     figure = page.figure()
     axes = page.axes(figure)
     paint_matrix(axes, matrix, grid.unit, scale, options)
+    if grid.picture is not None:
+        lay_under(axes, grid.picture, scale)
     if annotated and grid.unit != "mask":
         write_numbers(axes, matrix, scale, options, cell)
     _write_ticks(axes, x_axis, y_axis)
-    _name_axes(axes)
+    if grid.picture is None:
+        _name_axes(axes)
     add_scale(page, figure, grid.unit, scale, options)
     return figure
 
@@ -144,6 +156,25 @@ def paint_matrix(axes: Axes, matrix: Matrix, unit: str, scale: Scale, options: O
         wide, high = columns / values.shape[1], rows / values.shape[0]
         x, y = (across + 0.5) * wide - 0.5, (down + 0.5) * high - 0.5
         axes.scatter(x, y, marker="x", s=9, linewidths=0.7, color="#c0392b")
+
+
+def lay_under(axes: Axes, picture: Picture, scale: Scale) -> None:
+    """Let a picture be seen through what was painted over it, and frame the patch that attends, if one does."""
+    import numpy as np
+    from matplotlib.patches import Rectangle
+
+    thinnest, thickest = _VEIL
+    for image in axes.images:
+        weights: NDArray[np.float32] = np.ma.filled(np.ma.asarray(image.get_array()), 0)
+        image.set_alpha(thinnest + (thickest - thinnest) * scale.places(weights))
+    grey = picture.pixels @ _GREY
+    extent = (-0.5, picture.columns - 0.5, picture.rows - 0.5, -0.5)
+    axes.imshow(grey, cmap="gray", vmin=_DARKEST, vmax=255, aspect="auto", extent=extent, zorder=-1)
+    if picture.query >= 0:
+        row, column = divmod(picture.query, picture.columns)
+        axes.add_patch(
+            Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, edgecolor="white", linewidth=1.5)
+        )
 
 
 def _dots(axes: Axes, options: Options) -> tuple[int, int]:

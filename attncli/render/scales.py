@@ -1,8 +1,8 @@
 """What a number becomes on a scale of colours: a place between 0 and 1, a short text, the texts beside the bar.
 
-Every scale is a square root, so that small weights are seen. Weights go from 0 to 1, other numbers of heads to the
-largest of them. Signed numbers go as far below 0 as above it, to the largest absolute value, so that 0 is always the
-middle.
+Every scale is a square root, so that small weights are seen. Weights go from 0 to 1, those on a picture's patches and
+other numbers of heads to the largest of them. Signed numbers go as far below 0 as above it, to the largest absolute
+value, so that 0 is always the middle.
 """
 
 from __future__ import annotations
@@ -109,6 +109,9 @@ WEIGHTS = Scale()
 
 def scale_of(grid: MatrixGrid) -> Scale:
     """Give the one scale of all matrices of a grid."""
+    if grid.picture is not None:
+        largest = largest_size(grid.matrices) or 1.0  # of hundreds of patches each has little
+        return Scale("weight", 0.0, largest, tuple(part * largest for part in _SQUARES))
     return signed_scale(largest_size(grid.matrices)) if grid.unit == "signed" else WEIGHTS
 
 

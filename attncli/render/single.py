@@ -31,7 +31,7 @@ def draw_single(grid: MatrixGrid, pen: Pen) -> Drawing:
     room = width - gutter - 1
     keys = len(grid.key_tokens)
     field = field_of(grid.matrices[0], grid.unit)
-    if grid.unit != "mask" and _NARROWEST_NUMBER * keys <= room:
+    if grid.unit != "mask" and grid.picture is None and _NARROWEST_NUMBER * keys <= room:
         texts = [[pen.scale.text(value) for value in row] for row in field.values.tolist()]
         codes = pen.codes(field)
         column = _number_width(texts, codes)
@@ -98,7 +98,7 @@ def _dense(grid: MatrixGrid, pen: Pen, field: Field, width: int) -> Drawing:
 def _size_lines(grid: MatrixGrid, pen: Pen, note: str) -> list[Line]:
     """Say which head it is, how to read it and how much of it is shown."""
     size = f"{note}{grid.size}{'' if note else ' shown'}"
-    parts = [*site_names(grid.matrices), "rows attend to columns", size]
+    parts = [*site_names(grid.matrices), grid.about, size]
     text = words(" · ".join(filter(None, parts)), pen.options)
     return [*([(line, "")] for line in wrap(text, pen.options.width or 80, pen.options.cut_mark)), []]
 

@@ -210,7 +210,7 @@ def _size_lines(grid: MatrixGrid, pen: Pen, tile: Tile) -> list[Line]:
     size = f"{queries}×{keys} each"
     if (tile.rows, tile.columns) != (queries, keys):
         size = f"pooled by {pen.scale.pooled_by}: {tile.rows}×{tile.columns} cells show {grid.size}"
-    text = words(f"{count_text(grid)} shown · rows attend to columns · {size}", pen.options)
+    text = words(f"{count_text(grid)} shown · {grid.about} · {size}", pen.options)
     width = pen.options.width or 80
     tokens = " ".join(token_labels(grid.key_tokens[:width], pen.options))
     return [

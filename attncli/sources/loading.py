@@ -120,14 +120,30 @@ def load(name: str, options: LoadOptions | None = None, *, tokenizer: bool = Tru
 
 def transcribes(name: str, options: LoadOptions) -> bool:
     """Tell by a model's config whether it writes down what is said."""
-    from transformers import AutoConfig
     from transformers import AutoModelForSpeechSeq2Seq as Speech
 
+    return type(_config(name, options)) in Speech._model_mapping
+
+
+def sees(name: str, options: LoadOptions) -> bool:
+    """Tell by a model's config whether it takes pictures, and nothing else."""
+    from transformers import AutoModel
+
+    kind, known = type(_config(name, options)), AutoModel._model_mapping
+    return kind in known and getattr(known[kind], "main_input_name", None) == "pixel_values"
+
+
+def _config(name: str, options: LoadOptions) -> Any:
+    """Read a model's config; None where it is not to be had, which loading the model will say better."""
+    from transformers import AutoConfig
+
     try:
-        config = AutoConfig.from_pretrained(_local_folder(name, options, False) or name, **_common(options))
+        folder = _local_folder(name, options, False)
+        if folder is None and (options.offline or not may_reach_hub()):
+            return None
+        return AutoConfig.from_pretrained(folder or name, **_common(options))
     except (OSError, ValueError, ModelError):
-        return False  # loading it will say why
-    return type(config) in Speech._model_mapping
+        return None
 
 
 def _local_folder(name: str, options: LoadOptions, tokenizer: bool) -> Path | None:

@@ -144,6 +144,15 @@ class PretrainedSource:
                 notes.append(f"{kind} layers without softmax attention: {', '.join(map(str, without))}")
         return notes
 
+    @torch.inference_mode()
+    def output(self) -> Any:
+        """Run forward once, unobserved.
+
+        Raises:
+            CaptureError: The model does not take this input.
+        """
+        return self._forward(self.loaded.model)
+
     def _forward(self, model: Any, **options: Any) -> Any:
         module = model.get_encoder() if self.prepared.encoder_only else model
         try:

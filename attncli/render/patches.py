@@ -1,0 +1,40 @@
+"""One query's weights on the patches of a picture: matrices in the picture's own shape, for the forms that draw."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from attncli.labels import safe_label
+from attncli.record import Token, Tokens
+from attncli.view import Matrix, MatrixGrid, Picture
+
+
+def as_patches(grid: MatrixGrid) -> MatrixGrid:
+    """Give each matrix the shape of the picture, with one query's weights; a grid without a picture as it is."""
+    picture = grid.picture
+    if picture is None:
+        return grid
+    first = len(grid.key_tokens) - picture.rows * picture.columns
+    return replace(
+        grid,
+        matrices=tuple(_over(matrix, picture, first) for matrix in grid.matrices),
+        query_tokens=_places("r", picture.rows),
+        key_tokens=_places("c", picture.columns),
+        facts=tuple(_elsewhere(matrix, picture, first) for matrix in grid.matrices) if first else (),
+        picture=replace(picture, query=grid.query_tokens[picture.query].position - first),
+        about=f"{safe_label(grid.query_tokens[picture.query].label)} attends to patches",
+    )
+
+
+def _over(matrix: Matrix, picture: Picture, first: int) -> Matrix:
+    weights = matrix.values[picture.query, first:].reshape(picture.rows, picture.columns)
+    return replace(matrix, values=weights, allowed=None)
+
+
+def _elsewhere(matrix: Matrix, picture: Picture, first: int) -> dict[str, object]:
+    """Say what the picture does not show: the weight on the tokens that are no patches."""
+    return {"on_special_tokens": round(float(matrix.values[picture.query, :first].sum()), 3)}
+
+
+def _places(letter: str, count: int) -> Tokens:
+    return tuple(Token(place, None, f"{letter}{place}", f"{letter}{place}") for place in range(count))
