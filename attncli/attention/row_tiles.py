@@ -25,8 +25,8 @@ from attncli.attention.operation import AttentionOperation, heads_of, part_of, p
 MOST_ROWS = 128
 """Query rows of a tile: fewer make the product slow, more compute more of a causal mask's forbidden half."""
 
-TILE_ELEMENTS = 2**20
-"""Weights in a tile, as far as a single head's rows allow: 4 MiB each for scores and weights, to stay in the cache."""
+TILE_ELEMENTS = 2**21
+"""Weights in a tile, as far as a single head's rows allow: 8 MiB each for scores and weights."""
 
 _KEYS_AT_A_TIME = 2048
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import Protocol, cast
 
 import torch
 from jaxtyping import Float
@@ -27,7 +27,6 @@ OWN_FORWARD = "own forward"
 """How a report calls an operation whose output was made here, in place of the model's kernel."""
 
 
-@runtime_checkable
 class Inspector(Protocol):
     """An observer that wants the operations themselves too, to take them apart."""
 
@@ -256,7 +255,8 @@ def _block_of_tile(site: Site, operation: AttentionOperation, tile: Tile) -> Wei
 
 
 def _inspectors(wanted: Sequence[tuple[Observer, Request]]) -> list[Inspector]:
-    return [observer for observer, _ in wanted if isinstance(observer, Inspector)]
+    # Not by isinstance, which takes a protocol apart each time: a tenth of all that a short text costs.
+    return [cast(Inspector, observer) for observer, _ in wanted if hasattr(observer, "inspect")]
 
 
 def _union_of_heads(requests: Sequence[Request], heads: int) -> tuple[int, ...]:
