@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import string
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,7 @@ def means(document: Any) -> dict[tuple[int, int, str], float]:
 
 
 def eager(folder: Path, kind: str) -> Any:
-    """Give for each sentence what the tokenizer marks as special, the ids, and all weights in float64."""
+    """Give for each sentence what is special, what is punctuation, the ids, and all weights in float64."""
     from transformers import AutoModel, AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(folder)
@@ -49,13 +50,20 @@ def eager(folder: Path, kind: str) -> Any:
         special = made.pop("special_tokens_mask")[0].bool().numpy()
         with torch.inference_mode():
             layers = model(**made, output_attentions=True).attentions
-        yield special, made["input_ids"][0].numpy(), np.stack([layer[0].double().numpy() for layer in layers])
+        ids = made["input_ids"][0]
+        marks = np.array([not set(tokenizer.decode([i]).strip()) - set(string.punctuation) for i in ids])
+        yield (
+            special,
+            marks & ~special,
+            ids.numpy(),
+            np.stack([layer[0].double().numpy() for layer in layers]),
+        )
 
 
 def by_numpy(folder: Path, kind: str) -> dict[str, np.ndarray]:
     """Average over all rows of all sentences: ``(layers, heads)`` for each metric."""
     found: dict[str, list[np.ndarray]] = {}
-    for special, ids, weights in eager(folder, kind):
+    for special, marks, ids, weights in eager(folder, kind):
         n = len(ids)
         place = np.arange(n)
         rows = place[~special & (place >= (2 if kind == "decoder" else 0))]
@@ -79,6 +87,13 @@ def by_numpy(folder: Path, kind: str) -> dict[str, np.ndarray]:
             same &= place <= place[:, None]
         having = rows[same[rows].any(1)]
         values["duplicate_token"] = (weights * same).sum(-1)[..., having]
+        after = np.roll(same, 1, axis=1) & (place > 0) & ~special  # behind the same token
+        if kind == "decoder":
+            after &= place <= place[:, None]
+        having = rows[after[rows].any(1)]
+        values["induction"] = (weights * after).sum(-1)[..., having]
+        seeing = rows[(marks & ((place <= place[:, None]) | (kind == "encoder")))[rows].any(1)]
+        values["punctuation"] = weights[..., marks].sum(-1)[..., seeing]
         if kind == "encoder":
             values["next_token"] = weights[..., rows[rows < n - 1], rows[rows < n - 1] + 1]
         share = weights[..., rows, :].sum(-2) / len(rows)
@@ -102,7 +117,7 @@ def test_every_metric_of_every_head_is_what_numpy_says(
     folder = model_folder(name)
     found = cli("heads", "--file", corpus, "-m", str(folder), "--null-texts", "0", "--json").json
     got, wanted = means(found), by_numpy(folder, kind)
-    assert len(found["heads"]) == heads and len(wanted) >= 11
+    assert len(found["heads"]) == heads and len(wanted) == (15 if kind == "encoder" else 14)
     for metric, values in wanted.items():
         if metric == "delimiter" and kind == "decoder":
             continue  # no special tokens
@@ -150,6 +165,45 @@ def test_cross_attention_of_a_copy_is_diagonal_in_the_heads_that_are_known(
             assert got[layer, head, "monotonicity"] == pytest.approx(
                 np.corrcoef(rows, centre)[0, 1], abs=1e-4
             )
+
+
+def test_every_metric_of_cross_attention_is_what_numpy_says(
+    cli: Cli, model_folder: Find, tmp_path: Path
+) -> None:
+    text, path = "CC(=O)Nc1ccc(O)cc1", tmp_path / "molecule.jsonl"
+    path.write_text(json.dumps({"text": text}))
+    folder = model_folder("annalog-marian")
+    got = means(cli("heads", "--file", str(path), "-m", str(folder), "--pair-field", "text", "--json").json)
+    for layer, matrices in enumerate(_cross_weights(folder, text)):
+        weights = matrices[:, 1:-1]  # without the rows of <s> and </s>
+        place = np.arange(weights.shape[-1])
+        bits = -(weights * np.log2(np.where(weights > 0, weights, 1))).sum(-1)
+        centre = (weights * place).sum(-1, keepdims=True)
+        share = weights.mean(-2)
+        wanted = {
+            "entropy": bits.mean(-1),
+            "normalised_entropy": bits.mean(-1) / np.log2(len(place)),
+            "effective_keys": (2**bits).mean(-1),
+            "maximum": weights.max(-1).mean(-1),
+            "span": np.sqrt((weights * (place - centre) ** 2).sum(-1)).mean(-1),
+            "first_token": weights[..., 0].mean(-1),
+            "received": 1 + (share * np.log2(np.where(share > 0, share, 1))).sum(-1) / np.log2(len(place)),
+        }
+        for name, values in wanted.items():
+            for head, value in enumerate(values):
+                assert got[layer, head, name] == pytest.approx(value, abs=1e-4), (layer, head, name)
+
+
+def test_the_head_most_like_another_is_what_numpy_says(cli: Cli, model_folder: Find, tmp_path: Path) -> None:
+    path, folder = tmp_path / "one.txt", model_folder("all-minilm-l6-v2")
+    path.write_text(SENTENCES[0])
+    got = means(cli("heads", "--file", str(path), "-m", str(folder), "--null-texts", "0", "--json").json)
+    special, _, _, weights = next(iter(eager(folder, "encoder")))
+    roots = np.sqrt(weights[..., ~special, :]).reshape(72, -1)
+    overlaps = roots @ roots.T / (~special).sum()
+    np.fill_diagonal(overlaps, 0)
+    for head, overlap in enumerate(overlaps.max(1)):
+        assert got[head // 12, head % 12, "similarity"] == pytest.approx(overlap, abs=1e-4)
 
 
 def _cross_weights(folder: Path, text: str) -> list[np.ndarray]:
