@@ -6,7 +6,9 @@ import wave
 from pathlib import Path
 
 import pytest
+import tiny
 from commandline import Cli
+from PIL import Image
 
 from attncli.cli import _module, command_names
 
@@ -21,6 +23,8 @@ def desk(tmp_path_factory: pytest.TempPathFactory, model_folder) -> Path:
     folder = tmp_path_factory.mktemp("desk")
     for name in MODELS:
         (folder / name).symlink_to(model_folder(name))
+    tiny.write_vit(folder / "dinov2-small", "dinov2", patch_size=4)
+    Image.linear_gradient("L").save(folder / "photo.jpg")
     sentences = ["The animal was too tired.", "It was the best of times.", "She read the letter twice."]
     for name in ("corpus.txt", "new.txt", "book.txt"):
         (folder / name).write_text("\n".join(sentences))
@@ -48,6 +52,8 @@ def test_the_example_runs(example: str, desk: Path, cli: Cli, monkeypatch: pytes
         run(cli, shlex.join(["attncli", "show", *shown, "-o", "run.npz", "-o", "run.json"]))
     if "old.json" in example and "heads" in example:
         run(cli, "attncli heads --file corpus.txt -m ./all-minilm-l6-v2 -q -o old.json")
+    if "heads.json" in example:
+        run(cli, "attncli heads --file corpus.txt -m ./all-minilm-l6-v2 -q -o heads.json")
     if "bench.json" in example or "--baseline" in example:
         run(
             cli,

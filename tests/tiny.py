@@ -130,7 +130,7 @@ def write_vit(folder: Path, family: str = "vit", **changes: Any) -> Path:
         sizes |= {"num_register_tokens": 2}
     size = 48 if family.startswith("dinov2") else (32, 48)  # these are stretched to the picture
     config = AutoConfig.for_model(
-        family, patch_size=8, **({"image_size": size, "initializer_range": 0.15} | sizes | changes)
+        family, **({"patch_size": 8, "image_size": size, "initializer_range": 0.15} | sizes | changes)
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(7)
