@@ -22,6 +22,8 @@ from torch import Tensor, nn
 from attncli.attention.operation import AttentionOperation
 from attncli.errors import CaptureError
 
+_ROWS_AT_A_TIME = 64
+
 _ARGUMENTS = ("module", "query", "key", "value", "attention_mask")
 
 
@@ -195,10 +197,16 @@ def _split(mask: Tensor) -> tuple[Tensor | None, Tensor | None]:
     if not mask.is_floating_point():
         return _split(mask.bool())
     # Half the smallest number, since some models add two masks; −10,000 is what older models use for "never".
-    forbidden = (mask <= torch.finfo(mask.dtype).min / 2) | (mask == -1e4)
-    bias = mask.masked_fill(forbidden, 0.0)
-    allowed = ~forbidden if bool(forbidden.any()) else None
-    return allowed, bias if bool(bias.any()) else None
+    lowest = torch.finfo(mask.dtype).min / 2
+    allowed, plain = torch.empty_like(mask, dtype=torch.bool), True
+    for first in range(0, mask.shape[2], _ROWS_AT_A_TIME):  # few enough to stay in the cache
+        part = mask[:, :, first : first + _ROWS_AT_A_TIME]
+        here = torch.gt(part, lowest, out=allowed[:, :, first : first + _ROWS_AT_A_TIME])
+        plain = plain and not any(map(float, torch.aminmax(torch.where(here, part, 0.0))))
+    if not plain:
+        allowed &= mask != -1e4
+    bias = None if plain else mask.masked_fill(~allowed, 0.0)
+    return None if _all(allowed) else allowed, bias if bias is None or bool(bias.any()) else None
 
 
 def _all(truth: Tensor) -> bool:
