@@ -40,7 +40,8 @@ class Tile(NamedTuple):
     Args:
         rows: Query rows, counted from the operation's first.
         keys: The keys that the tile holds; for its rows all others are ruled out.
-        scores: What the weights are the softmax of, but for a constant: scaled, capped, biased, `NEVER` where forbidden.
+        scores: What the weights are the softmax of, but for a constant: scaled, capped, biased, `NEVER` where
+            not allowed.
         allowed: Which of the tile's keys each row may attend to; None where all.
         sums: What each row's weights sum to: added up where there is a sink, else 1 by softmax's definition, 0 for a
             row without keys; no number where the weights are none.
