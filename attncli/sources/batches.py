@@ -160,13 +160,14 @@ class BatchedModel:
         if self.two_stacks and others is not None:
             targets = [self._decoder_side(side) for side in self._sides(others, None, target=True)]
         found: list[Encoded | BadLine] = []
+        ordinal = first_ordinal
         for (line, _), source, target in zip(lines, sources, targets, strict=True):
             wrong = source if isinstance(source, str) else target if isinstance(target, str) else None
             if wrong is not None or isinstance(source, str) or isinstance(target, str):
                 found.append(BadLine(line.number, str(wrong)))
                 continue
-            ordinal = first_ordinal + sum(isinstance(one, Encoded) for one in found)
             found.append(Encoded(ordinal, source, target, len(line.text.encode()) + 1))
+            ordinal += 1
         return found
 
     def feed(self, texts: Sequence[Encoded], shuffle: int | None = None) -> Feed:
