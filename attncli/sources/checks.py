@@ -76,9 +76,8 @@ class Check:
             allowed = block.allowed
             if places is not None and allowed.shape[2] > 1:
                 allowed = allowed[:, :, places]
-            self.forbidden = self._worst(
-                "forbidden", self.forbidden, weights.masked_fill(allowed, 0.0), block
-            )
+            denied = weights.masked_fill(allowed, 0.0)
+            self.forbidden = self._worst("forbidden", self.forbidden, denied, block.heads)
         self._add_output(block, weights, rows, live, places)
 
     def compare(self, made: Tensor, own: Callable[[slice], Tensor]) -> None:
@@ -88,17 +87,11 @@ class Check:
             made: ``(batch, heads, query, value_dim)``.
             own: Gives the kernel's output for some rows.
         """
+        heads = tuple(range(made.shape[1]))
         for rows in _some_rows(made.shape[2]):
-            theirs, ours = own(rows).float(), made[:, :, rows].float()
-            live = (self.operation.allowed(range(made.shape[1]), rows)) if self.operation else None
-            error = ours - theirs
-            if live is not None:
-                error = torch.where(live.any(dim=-1, keepdim=True), error, 0.0)
-            self.largest = self.largest or max(_largest(made), 1e-6)
-            worst = _largest(error) / self.largest
-            if not worst <= (self.output_error or -1.0):
-                self.output_error = worst
-                self.worst["output"] = error, tuple(range(made.shape[1]))
+            error = made[:, :, rows].float() - own(rows).float()
+            allowed = None if self.operation is None else self.operation.allowed(heads, rows)
+            self._add_error(error, None if allowed is None else allowed.any(dim=-1), heads, made)
 
     def _add_sums(
         self, block: WeightBlock, sums: Tensor, live: Tensor | None, places: list[int] | None
@@ -109,7 +102,7 @@ class Check:
         error = (sums - 1.0).clamp(min=0.0) if has_sink else sums - 1.0
         if live is not None:
             error = error.masked_fill(~(live if places is None else live[:, :, places]), 0.0)
-        self.row_sum_error = self._worst("row_sum", self.row_sum_error, error, block)
+        self.row_sum_error = self._worst("row_sum", self.row_sum_error, error, block.heads)
 
     def _add_output(
         self, block: WeightBlock, weights: Tensor, rows: slice, live: Tensor | None, places: list[int] | None
@@ -123,24 +116,33 @@ class Check:
         theirs = heads_of(self.output, block.heads)[:, :, rows]
         if places is not None:
             theirs, live = theirs[:, :, places], None if live is None else live[:, :, places]
-        error = ours - theirs
+        self._add_error(ours - theirs, live, block.heads, self.output)
+
+    def _add_error(self, error: Tensor, live: Tensor | None, heads: tuple[int, ...], output: Tensor) -> None:
+        """Take in a difference of outputs.
+
+        Args:
+            error: ``(batch, heads, rows, value_dim)``.
+            live: ``(#batch, #heads, #rows)``; None where all are.
+            output: Of the whole operation, whose largest value is the measure.
+        """
         if live is not None:
             # For a row without keys models return zeros, an average or NaN: there is nothing to agree on.
             error = torch.where(live.unsqueeze(-1), error, 0.0)
         if self.largest is None:
-            self.largest = max(_largest(self.output), 1e-6)
+            self.largest = max(_largest(output), 1e-6)
         so_far = (self.output_error or 0.0) * self.largest
-        self.output_error = self._worst("output", so_far, error, block) / self.largest
+        self.output_error = self._worst("output", so_far, error, heads) / self.largest
 
-    def _worst(self, name: str, so_far: float, error: Tensor, block: WeightBlock) -> float:
-        """Give the largest absolute error so far, and remember which block it is of.
+    def _worst(self, name: str, so_far: float, error: Tensor, heads: tuple[int, ...]) -> float:
+        """Give the largest absolute error so far, and remember which heads it is of; one that is no number stays.
 
         Args:
             error: ``(batch, heads, …)``.
         """
         worst = _largest(error)
-        if not worst <= so_far:
-            self.worst[name] = error, block.heads
+        if not worst <= so_far and not math.isnan(so_far):
+            self.worst[name] = error, heads
             return worst
         return so_far
 

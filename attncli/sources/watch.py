@@ -72,11 +72,10 @@ class Watch:
         if not faster_by_blocks(call, self._emitter.dense_keys):
             return None
         with self._trace.suppressed():
-            frame = self._trace.frame_of(call.module)
-            if self._is_repetition(frame, call.module, call.query, call.key):
+            named = self._named(call)
+            if named is None:
                 return None
-            cross = _has_other_keys(call.module, frame)
-            site = self._name(frame, call.module, call.query, call.key, cross, hides_the_future(call))
+            frame, site = named
             if site.stack == self._emitter.stack:
                 self._check_batch(site, max(call.query.shape[0], call.key.shape[0]))
             operation = first_positions(operation_of(call), site, call.module, frame)
@@ -87,15 +86,20 @@ class Watch:
             self._take(call)
 
     def _take(self, call: Call) -> None:
+        named = self._named(call)
+        if named is not None:
+            path = "eager" if call.implementation == "eager" else "interface"
+            self._show(named[1], call, named[0], path)
+
+    def _named(self, call: Call) -> tuple[Frame | None, Site] | None:
+        """Name a call; None where it is not to be shown, or has been."""
         if type(call.module).__name__ in NOT_BETWEEN_TOKENS:
-            return
+            return None
         frame = self._trace.frame_of(call.module)
         if self._is_repetition(frame, call.module, call.query, call.key):
-            return
+            return None
         cross = _has_other_keys(call.module, frame)
-        site = self._name(frame, call.module, call.query, call.key, cross, hides_the_future(call))
-        path = "eager" if call.implementation == "eager" else "interface"
-        self._show(site, call, frame, path)
+        return frame, self._name(frame, call.module, call.query, call.key, cross, hides_the_future(call))
 
     def _on_sdpa(self, frame: Frame, call: SdpaCall) -> None:
         if self._is_repetition(frame, frame.module, call.query, call.key):

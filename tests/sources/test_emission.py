@@ -164,3 +164,14 @@ def test_half_precision_weights_may_sum_to_a_little_less(dtype: torch.dtype, fit
         return
     with pytest.raises(CaptureError, match=r"a row's weights sum to 1 ± 0\.004"):
         Emitter([Keep()]).emit_weights(SITE, weights, None, "eager")
+
+
+def test_an_output_that_is_no_number_anywhere_is_an_error_whatever_comes_after() -> None:
+    made = operation()
+    right = right_output(made)
+
+    def own(rows: slice) -> torch.Tensor:
+        return right[:, :, rows] * torch.nan if rows.start == 0 else right[:, :, rows]
+
+    with pytest.raises(CaptureError, match=r"head 0: recomputed output differs .* by nan"):
+        Emitter([Keep()]).compute(SITE, made, own)
