@@ -83,7 +83,8 @@ def _opener(search: Search) -> Open:
     assert model.model is not None
     with sign_of_life(f"loading {safe_label(model.model)} …", search.output):
         from attncli.sources.loading import load
-        from attncli.sources.pretrained import PretrainedSource, prepare
+        from attncli.sources.preparing import prepare
+        from attncli.sources.pretrained import PretrainedSource
 
         loaded = load(model.model, load_options(model))
 

@@ -226,7 +226,8 @@ def _open_writer(
     with sign_of_life(f"loading {safe_label(model.model)} …", output):
         from attncli.sources.chat import prepare_chat
         from attncli.sources.loading import load
-        from attncli.sources.pretrained import PretrainedSource, prepare
+        from attncli.sources.preparing import prepare
+        from attncli.sources.pretrained import PretrainedSource
 
         loaded = load(model.model, replace(load_options(model), head=bool(writing.generate)))
         prepared = (

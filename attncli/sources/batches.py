@@ -15,7 +15,8 @@ from attncli.errors import CaptureError, UsageError
 from attncli.record import Axis, Batch, Kind, Observer, Run, Shuffled, Tokens
 from attncli.sources.corpus import BadLine, Line
 from attncli.sources.loading import Loaded
-from attncli.sources.pretrained import Prepared, PretrainedSource, kind_of_single_stack, token_limit
+from attncli.sources.preparing import Prepared, kind_of_single_stack, token_limit
+from attncli.sources.pretrained import PretrainedSource
 from attncli.sources.tokens import positions, tokens_from_ids
 
 MOST_PAIRS = 2**16

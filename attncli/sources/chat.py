@@ -10,7 +10,7 @@ from typing import Any
 from attncli.errors import CaptureError, UsageError
 from attncli.record import Tokens
 from attncli.sources.loading import Loaded
-from attncli.sources.pretrained import Prepared, prepare
+from attncli.sources.preparing import Prepared, prepare
 
 Message = dict[str, str]
 

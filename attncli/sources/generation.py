@@ -22,7 +22,8 @@ from attncli.labels import fit, safe_label
 from attncli.record import Kind, Observer, Request, Run, Site, Token, Tokens, WeightBlock
 from attncli.sources.emission import Emitter
 from attncli.sources.loading import Loaded
-from attncli.sources.pretrained import Prepared, PretrainedSource, token_limit
+from attncli.sources.preparing import Prepared, token_limit
+from attncli.sources.pretrained import PretrainedSource
 from attncli.sources.stitching import joined_reports
 from attncli.sources.tokens import tokens_from_ids
 from attncli.sources.watch import Watch

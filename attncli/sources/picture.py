@@ -15,7 +15,8 @@ from attncli.errors import CaptureError, ReadError, UsageError
 from attncli.labels import safe_label
 from attncli.record import Token, Tokens
 from attncli.sources.loading import Loaded
-from attncli.sources.pretrained import Prepared, PretrainedSource
+from attncli.sources.preparing import Prepared
+from attncli.sources.pretrained import PretrainedSource
 from attncli.view import Picture
 
 _MOST_SPECIALS = 16

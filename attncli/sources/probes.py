@@ -14,7 +14,7 @@ from attncli.errors import ReadError, UsageError
 from attncli.labels import safe_label
 from attncli.sources.batches import BatchedModel, Encoded, Feed, RowRule, Side
 from attncli.sources.loading import Loaded
-from attncli.sources.pretrained import token_limit
+from attncli.sources.preparing import token_limit
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from attncli.labels import safe_label
 from attncli.record import Token, Tokens
 from attncli.sources.generation import GeneratedSource, Sampling, write
 from attncli.sources.loading import Loaded
-from attncli.sources.pretrained import Prepared
+from attncli.sources.preparing import Prepared
 
 _FRAME_SAMPLES = 2
 """Steps of the features that make one position of the encoder: its second convolution takes every other."""

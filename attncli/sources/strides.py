@@ -17,14 +17,8 @@ from attncli.errors import UsageError
 from attncli.record import Kind, Observer, Request, Run, Site, Tokens, WeightBlock
 from attncli.sources.emission import BLOCK_BYTES
 from attncli.sources.loading import Loaded
-from attncli.sources.pretrained import (
-    Prepared,
-    PretrainedSource,
-    check_takes_text,
-    encode,
-    kind_of_single_stack,
-    token_limit,
-)
+from attncli.sources.preparing import Prepared, check_takes_text, encode, kind_of_single_stack, token_limit
+from attncli.sources.pretrained import PretrainedSource
 from attncli.sources.stitching import joined_reports
 
 

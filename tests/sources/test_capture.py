@@ -13,7 +13,8 @@ from attncli.analysis.selection import parse_selection
 from attncli.errors import CaptureError
 from attncli.record import Kind
 from attncli.sources.loading import Loaded, LoadOptions
-from attncli.sources.pretrained import PretrainedSource, from_inputs
+from attncli.sources.preparing import from_inputs
+from attncli.sources.pretrained import PretrainedSource
 
 N = 11
 SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}

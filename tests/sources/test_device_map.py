@@ -12,7 +12,8 @@ from attncli.analysis.selection import parse_selection
 from attncli.errors import UsageError
 from attncli.sources.generation import Sampling, write
 from attncli.sources.loading import Loaded, LoadOptions, load
-from attncli.sources.pretrained import PretrainedSource, prepare
+from attncli.sources.preparing import prepare
+from attncli.sources.pretrained import PretrainedSource
 
 TEXT = "the animal was too tired ."
 ON_DISK = {"embed_tokens": "disk", "layers.0": "cpu", "layers.1": "disk", "layers.2": "cpu",

@@ -12,7 +12,8 @@ from attncli.errors import CaptureError
 from attncli.record import Run
 from attncli.sources.emission import OWN_FORWARD
 from attncli.sources.loading import Loaded, LoadOptions
-from attncli.sources.pretrained import PretrainedSource, from_inputs
+from attncli.sources.preparing import from_inputs
+from attncli.sources.pretrained import PretrainedSource
 
 LENGTH, WINDOW = 530, 100  # longer than what is made in one piece
 SIZES: dict[str, Any] = {

@@ -15,7 +15,7 @@ from attncli.errors import CaptureError, ModelError, UsageError
 from attncli.record import Kind, Request, Site, WeightBlock
 from attncli.sources.generation import GeneratedSource, Sampling, _placed, write
 from attncli.sources.loading import Loaded, LoadOptions, load
-from attncli.sources.pretrained import Prepared, prepare
+from attncli.sources.preparing import Prepared, prepare
 from attncli.sources.tokens import positions
 
 PROMPT, NEW = 7, 9

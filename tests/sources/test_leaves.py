@@ -17,7 +17,8 @@ from attncli.sources.leaves import (
     weight_of,
 )
 from attncli.sources.loading import Loaded, LoadOptions
-from attncli.sources.pretrained import PretrainedSource, from_inputs
+from attncli.sources.preparing import from_inputs
+from attncli.sources.pretrained import PretrainedSource
 
 N, D, HEADS = 5, 12, 3
 

@@ -3,7 +3,7 @@ import tiny
 
 from attncli.errors import UsageError
 from attncli.sources.loading import Loaded, load
-from attncli.sources.pretrained import prepare
+from attncli.sources.preparing import prepare
 
 
 @pytest.fixture(scope="module")
