@@ -338,14 +338,14 @@ def test_a_span_that_no_token_stands_for_is_told(cli: Cli, tiny_bert: str, tmp_p
 def test_a_tokenizer_without_offsets_is_told(cli: Cli, tiny_bert: str, monkeypatch) -> None:
     from dataclasses import replace
 
-    from attncli.sources import pretrained
+    from attncli.sources import preparing
 
-    made = pretrained.tokens_from_encoding
+    made = preparing.tokens_from_encoding
 
     def blind(*given: object, **named: object) -> tuple:
         return tuple(replace(token, start=None, end=None) for token in made(*given, **named))
 
-    monkeypatch.setattr(pretrained, "tokens_from_encoding", blind)
+    monkeypatch.setattr(preparing, "tokens_from_encoding", blind)
     for result in (
         find(cli, tiny_bert),
         cli("find", "--examples", "coreference", "-m", tiny_bert, "--truncate"),
