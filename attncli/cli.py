@@ -96,6 +96,11 @@ def _run_command(arguments: list[str]) -> int:
         return 130
     except typer.TyperException as error:
         raise _usage_error(error, first) from error
+    except SystemExit as stop:
+        # Typer's own answer to a pipe that closed while it wrote the help.
+        if isinstance(stop.__context__, BrokenPipeError):
+            raise ClosedPipe("stdout is closed") from stop
+        raise
     return result if isinstance(result, int) else 0
 
 
@@ -115,15 +120,15 @@ def _app(names: Sequence[str]) -> Any:
     """Make a Typer program of some commands, importing no others."""
     import typer
 
-    markup: Any = (
-        "rich" if sys.stdout is not None and sys.stdout.isatty() and not os.environ.get("NO_COLOR") else None
-    )
+    from attncli.commands._help import Command, Group
+
     app = typer.Typer(
         name="attncli",
+        cls=Group,
         add_completion=False,
         no_args_is_help=True,
         pretty_exceptions_enable=False,
-        rich_markup_mode=markup,
+        rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},
         epilog=EPILOG,
         help=_with_examples(ABOUT, EXAMPLES),
@@ -142,7 +147,9 @@ def _app(names: Sequence[str]) -> Any:
         pass
 
     for name in names:
-        app.command(name, help=help_text(name), epilog=EPILOG)(_function(name))
+        text = help_text(name)
+        short = text.partition("\n")[0]
+        app.command(name, cls=Command, help=text, short_help=short, epilog=EPILOG)(_function(name))
     return app
 
 

@@ -24,6 +24,9 @@ LARGEST_TEXT = 10_000_000
 LISTS = frozenset({"table", "md", "csv", "tsv", "json", "ndjson"})
 """Formats that show no more than the strongest keys of each row where a view has a `top`."""
 
+PICTURES = frozenset({"heatmap", "png", "svg", "pdf"})
+"""Formats that pool what they cannot draw: there a pooled answer shows as much, in less memory."""
+
 _HUMAN = ("heatmap", "table", "steps", "diagram")
 
 
@@ -34,7 +37,6 @@ class Wish:
     Args:
         format: For stdout: a format's name, or ``auto``.
         outputs: Files to write; ``-`` is stdout.
-        top: Whether only the strongest keys are listed, which makes any answer small.
     """
 
     format: str = "auto"
@@ -136,6 +138,8 @@ def deliver_text(text: str) -> None:
 def say(line: str) -> None:
     """Write one line to stderr, whatever it can encode."""
     stream = sys.stderr
+    if stream is None:
+        return  # closed by the shell: 2>&-
     encoding = getattr(stream, "encoding", None) or "utf-8"
     stream.write(line.encode(encoding, "backslashreplace").decode(encoding) + "\n")
     stream.flush()
@@ -153,6 +157,8 @@ def write_stdout(content: bytes, screen: Abilities) -> None:
             content = content.decode("utf-8").encode(screen.encoding, "backslashreplace")
         except UnicodeDecodeError:
             pass  # a picture or an archive
+    if sys.stdout is None:
+        raise WriteError("stdout is closed", "give -o FILE for an answer in a file alone")
     try:
         sys.stdout.flush()
         _write_all(sys.stdout.buffer, content)

@@ -74,6 +74,39 @@ def test_a_pipe_that_closes_early_ends_the_command_cleanly() -> None:
     child.stderr.close()
 
 
+@pytest.mark.parametrize("arguments", [("--help",), ("show", "--help")])
+def test_help_that_nobody_reads_ends_as_any_closed_pipe(arguments: Sequence[str]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [*ATTNCLI, *arguments],
+        env=environment(),
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_closed_streams_are_no_bug_of_ours(tmp_path: Path) -> None:
+    closed = shell("attncli list >&-")
+    assert (closed.returncode, closed.stderr.splitlines()[0]) == (1, "error: stdout is closed")
+    assert shell(f"attncli list -o {tmp_path}/list.json >&- 2>&-").returncode == 0
+    assert (tmp_path / "list.json").exists()
+
+
+def test_help_has_its_options_in_groups_and_bold_headings_on_a_terminal_alone() -> None:
+    piped = shell("attncli show --help").stdout
+    groups = ["Options:", "Model:", "Generation (with --model):", "Output:"]
+    assert [line for line in piped.splitlines() if line in groups] == groups
+    assert "<str>" not in piped and "\x1b" not in piped
+    code, seen = on_terminal(["show", "--help"])
+    assert code == 0 and "\x1b[1mModel:\x1b[0m" in seen and ESC.sub("", seen).split() == piped.split()
+    assert "\x1b" not in on_terminal(["show", "--help"], NO_COLOR="1")[1]
+
+
 def test_a_script_can_use_json_and_exit_codes() -> None:
     done = shell(
         'attncli show "a b c" --causal --json | python3 -c "import json, sys; print(json.load(sys.stdin)[\'schema\'])"'

@@ -111,11 +111,16 @@ class ModelOptions:
             help="A Hugging Face model: folder, cached or hub name; tiny-decoder, -encoder, -translator; scratch.",
         ),
     ] = None
-    revision: Annotated[str | None, typer.Option(help="Branch, tag or commit on the hub.")] = None
-    dtype: Annotated[str, typer.Option(help="float32, bfloat16, float16, or auto: float32 on a CPU.")] = (
-        "auto"
-    )
-    device: Annotated[str, typer.Option(help="Where the model runs: cpu, cuda, cuda:1, mps.")] = "cpu"
+    revision: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Branch, tag or commit on the hub.")
+    ] = None
+    dtype: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="float32, bfloat16, float16, float64, or auto: float32 on a CPU."),
+    ] = "auto"
+    device: Annotated[
+        str, typer.Option(metavar="NAME", help="Where the model runs: cpu, cuda, cuda:1, mps.")
+    ] = "cpu"
     device_map: Annotated[
         str | None,
         typer.Option(
@@ -234,7 +239,10 @@ class OutputOptions:
         bool, typer.Option("--yes-large", help="Write more than 10 million numbers as text.")
     ] = False
     quiet: Annotated[
-        int, typer.Option("--quiet", "-q", count=True, help="No notes on stderr; -qq: no errors either.")
+        int,
+        typer.Option(
+            "--quiet", "-q", count=True, show_default=False, help="No notes on stderr; -qq: no errors either."
+        ),
     ] = 0
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say on stderr what was checked.")] = False
     debug: Annotated[bool, typer.Option("--debug", help="Show a traceback when something fails.")] = False

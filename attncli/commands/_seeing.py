@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from attncli.commands._opening import Opened, Writing, load_options
 from attncli.commands._options import ModelOptions, OutputOptions
 from attncli.commands._running import sign_of_life
-from attncli.commands._showing import PICTURES
+from attncli.delivery import PICTURES
 from attncli.errors import ReadError, UsageError
 from attncli.labels import safe_label
 

@@ -126,7 +126,7 @@ def show(
     from attncli.sources.shipped import roles_of
 
     default = "table" if choice.top is not None else "heatmap"
-    plan = plan_output(output, "MatrixGrid", default=default)
+    plan = plan_output(output, "MatrixGrid", top=choice.top, default=default)
     layers = parse_selection(choice.layer or "all", "layer")
     heads = parse_selection(choice.head or "all", "head")
     check_writing(writing, model, choice.pair)

@@ -53,6 +53,19 @@ def test_svg_labels_are_text_and_no_element() -> None:
     assert b"<script" not in raw and b"http://" not in raw.split(b"<g ")[1]
 
 
+def test_short_labels_below_a_picture_lie_and_long_ones_stand() -> None:
+    def turned(*keys: str) -> set[float]:
+        return {label.get_rotation() for label in build(grid(keys), QUICK).axes[0].get_xticklabels()}
+
+    assert turned("a", "b", "it") == {0} and turned("a", "b", "animals") == {90}
+
+
+def test_numbers_for_missing_characters_are_cut_as_other_labels_are() -> None:
+    linear_b = "\U00010000"  # which no font here has
+    texts = svg_texts(grid([linear_b * 9, "a"]))
+    assert texts.count("U+10000" * 3 + "…") == 2, texts
+
+
 def test_each_panel_has_its_name() -> None:
     names = [text for text in svg_texts(grid(["a", "b"], 2, 3)) if text.startswith("L")]
     assert names == ["L0H0", "L0H1", "L0H2", "L1H0", "L1H1", "L1H2"]
