@@ -8,7 +8,7 @@ import xml.etree.ElementTree as ElementTree
 import numpy as np
 import pytest
 import torch
-from render_samples import ANIMAL, HOSTILE, grid, header, mask
+from render_samples import ANIMAL, HOSTILE, grid, header, mask, ranking, signed
 
 from attncli import visualize_attention
 from attncli.labels import safe_label
@@ -58,6 +58,15 @@ def test_short_labels_below_a_picture_lie_and_long_ones_stand() -> None:
         return {label.get_rotation() for label in build(grid(keys), QUICK).axes[0].get_xticklabels()}
 
     assert turned("a", "b", "it") == {0} and turned("a", "b", "animals") == {90}
+
+
+@pytest.mark.parametrize("view", [grid(["a"]), grid(["a", "b", "c"]), grid(), signed(), signed(3), ranking()])
+def test_a_scale_s_name_is_no_longer_than_the_scale(view: object) -> None:
+    figure = build(view, QUICK)
+    figure.set_dpi(400)  # where letters are as wide as they should be
+    figure.canvas.draw()
+    scale = figure.axes[-1]
+    assert scale.yaxis.label.get_window_extent().height <= 1.05 * scale.bbox.height
 
 
 def test_numbers_for_missing_characters_are_cut_as_other_labels_are() -> None:
