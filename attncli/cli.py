@@ -181,9 +181,9 @@ def _usage_error(error: Any, command: str) -> UsageError:
     """Say a usage error of Typer's in our words."""
     option, parameter = getattr(error, "option_name", None), getattr(error, "param", None)
     hint = None
-    if option and getattr(error, "possibilities", None) is not None:
+    if option and hasattr(error, "possibilities"):
         message = f"no such option: {option}"
-        hint = _similar_option(error, option)
+        hint = _similar_option(error, option) or _dash_hint(error, option, command)
     elif parameter is not None and "Input should be" in error.format_message():
         message = f"{max(parameter.opts, key=len)}: {_plain(error.format_message())}"
     else:
@@ -197,6 +197,14 @@ def _similar_option(error: Any, name: str) -> str | None:
     options = [option for parameter in command.params for option in parameter.opts] if command else []
     close = did_you_mean(name.lstrip("-"), [option[2:] for option in options if option.startswith("--")])
     return close.replace('"', '"--', 1) if close and close.startswith("did you mean") else None
+
+
+def _dash_hint(error: Any, option: str, command: str) -> str | None:
+    """Say how a text that begins with a dash is given, where it was taken for an option."""
+    parameters = error.ctx.command.params if error.ctx else []
+    if option.startswith("--") or not any(parameter.name == "text" for parameter in parameters):
+        return None
+    return f'a text that begins with a dash comes last, behind two: attncli {command} -- "{option} …"'
 
 
 def _plain(message: str) -> str:
@@ -225,7 +233,8 @@ def _report(error: AttnCliError, arguments: Sequence[str]) -> None:
 
 
 def _report_unexpected(error: Exception) -> int:
-    if type(error).__name__ in ("MemoryError", "OutOfMemoryError") or "not enough memory" in str(error):
+    told = any(words in str(error) for words in ("not enough memory", "can't allocate memory"))
+    if told or type(error).__name__ in ("MemoryError", "OutOfMemoryError"):
         _complain("out of memory", "ask for fewer layers and heads, or for some rows (--query)")
         return 5
     what = " ".join(f"{type(error).__name__}: {error}".split())[:200]

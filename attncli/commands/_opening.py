@@ -100,6 +100,8 @@ def open_source(
     if name == "scratch":
         return _open_scratch(text, pair, model, scratch)
     _refuse_scratch_options(scratch, name)
+    if scratch.seed is not None and writing is not None and not writing.generate:
+        raise UsageError("--seed is for the scratch model, or for --generate", "leave it out")
     if not text:
         raise UsageError("the text is empty: there is nothing to attend to")
     if name in shipped_models():
@@ -134,6 +136,7 @@ def model_name(model: ModelOptions, scratch: ScratchOptions, pair: str | None = 
 def _open_scratch(text: str, pair: str | None, model: ModelOptions, scratch: ScratchOptions) -> Opened:
     from attncli.sources.scratch import ScratchSource
 
+    _refuse_loading_options("scratch", model)
     if scratch.set and scratch.variant is None:
         raise UsageError(f"--set {scratch.set[0]}: no --variant was given", "try: attncli list variants")
     return ScratchSource(
@@ -159,21 +162,25 @@ def _refuse_scratch_options(scratch: ScratchOptions, name: str) -> None:
         )
 
 
-def _open_shipped(name: str, text: str, pair: str | None, model: ModelOptions) -> Opened:
-    from attncli.sources.trained import TrainedSource
-
-    own = {
+def _refuse_loading_options(name: str, model: ModelOptions) -> None:
+    given = {
         "--dtype": model.dtype not in ("auto", "float32"),
         "--device": model.device != "cpu",
         "--device-map": model.device_map is not None,
         "--attention": model.attention is not None,
         "--revision": model.revision is not None,
     }
-    for option, given in own.items():
-        if given:
+    for option, was in given.items():
+        if was:
             raise UsageError(
                 f"{option} is not for {name}", "it comes with attncli, and runs in float32 on the CPU"
             )
+
+
+def _open_shipped(name: str, text: str, pair: str | None, model: ModelOptions) -> Opened:
+    from attncli.sources.trained import TrainedSource
+
+    _refuse_loading_options(name, model)
     return TrainedSource(name, text, pair, truncate=model.truncate, verify=not model.no_verify)
 
 

@@ -12,7 +12,7 @@ def test_a_row_of_the_scratch_model_is_told_in_eight_steps(cli: Cli) -> None:
     result = cli("explain", TEXT, "-m", "scratch", "--query", "tired", "--causal", "--heads", "2")
     assert (result.code, result.err) == (0, "") and "\x1b" not in result.out
     assert "· row 4 “tired”" in result.out and "\n8. Output projection\n" in result.out
-    assert "1 of 6 keys are hidden" in result.out
+    assert "1 of 6 keys is hidden" in result.out
 
 
 def test_json_follows_its_schema(cli: Cli, tiny_llama: str) -> None:
