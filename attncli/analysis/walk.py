@@ -116,9 +116,11 @@ class Walk:
             Column("gradient", right=True),
             Column("largest", "largest weight", right=True),
         )
+        added = "" if row.bias is None else "; here with the bias of the next step"
         about = (
             _about_scale(row),
-            "large scores leave softmax no choice but one key, and hardly a gradient (the norm of ∂weights/∂scores):",
+            "large scores leave softmax no choice but one key, and hardly a gradient (the norm of ∂weights/∂scores)"
+            f"{added}:",
         )
         return Step("Scale", formula, "", about, (self._table(columns, rows),))
 

@@ -15,6 +15,12 @@ def test_a_row_of_the_scratch_model_is_told_in_eight_steps(cli: Cli) -> None:
     assert "1 of 6 keys is hidden" in result.out
 
 
+def test_a_bias_among_the_measured_scores_is_said(cli: Cli) -> None:
+    told = "here with the bias of the next step"
+    layers = [" ".join(cli("explain", TEXT, "--layer", layer, "--head", "2").out.split()) for layer in "01"]
+    assert [told in text for text in layers] == [True, False]
+
+
 def test_json_follows_its_schema(cli: Cli, tiny_llama: str) -> None:
     arguments = (
         "explain",
