@@ -116,9 +116,7 @@ def deliver(view: View, to: Plan) -> None:
     """
     _check_size(view, to)
     for path, name in to.files:
-        size = write_whole(path, _render(name, view, _options_for_file(to)), no_clobber=to.wish.no_clobber)
-        if not to.wish.quiet:
-            say(f"wrote {safe_label(str(path))} ({size:,} bytes)")
+        _write_file(path, _render(name, view, _options_for_file(to)), to)
     if to.stdout is not None:
         write_stdout(_render(to.stdout, view, _options_for_screen(to)), to.screen)
     if view.header.notes and not to.wish.quiet and to.stdout not in _HUMAN:
@@ -126,13 +124,23 @@ def deliver(view: View, to: Plan) -> None:
             say(f"note: {note}")
 
 
-def deliver_text(text: str) -> None:
-    """Write a text to stdout as it is: a schema, a script.
+def deliver_text(text: str, to: Plan | None = None) -> None:
+    """Write a text as it is, a schema or a script: to stdout, or where a plan says.
 
     Raises:
         WriteError: The disk behind stdout is full, or the like.
     """
-    write_stdout(text.encode(), abilities(sys.stdout))
+    if to is not None:
+        for path, _ in to.files:
+            _write_file(path, text.encode(), to)
+    if to is None or to.stdout is not None:
+        write_stdout(text.encode(), abilities(sys.stdout))
+
+
+def _write_file(path: Path, content: bytes, to: Plan) -> None:
+    size = write_whole(path, content, no_clobber=to.wish.no_clobber)
+    if not to.wish.quiet:
+        say(f"wrote {safe_label(str(path))} ({size:,} bytes)")
 
 
 def say(line: str) -> None:

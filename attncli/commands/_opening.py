@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from attncli.commands._options import ModelOptions, OutputOptions, ScratchOptions
 from attncli.commands._running import sign_of_life
+from attncli.delivery import say
 from attncli.errors import UsageError
 from attncli.labels import safe_label
 from attncli.record import Kind, Observer, Run, Tokens
@@ -91,6 +93,10 @@ def open_source(
     Raises:
         AttnCliError: It is not to be had, or does not take this text.
     """
+    if is_file(text) and not output.quiet:
+        say(
+            f'note: "{safe_label(text)}" is a file, and its name is the text here: --file reads what is in it'
+        )
     name = model_name(model, scratch, pair)
     own = name in ("scratch", *shipped_models())
     if stride is not None:
@@ -123,6 +129,14 @@ def open_source(
             verify=not model.no_verify,
             fast=model.fast,
         )
+
+
+def is_file(text: str) -> bool:
+    """Say whether a text is the name of a file that is there."""
+    try:
+        return Path(text).is_file()
+    except (OSError, ValueError):  # too long for a name, or with a NUL in it
+        return False
 
 
 def model_name(model: ModelOptions, scratch: ScratchOptions, pair: str | None = None) -> str:
