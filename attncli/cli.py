@@ -71,8 +71,12 @@ def command_names() -> list[str]:
 
 
 def _run_command(arguments: list[str]) -> int:
+    if not arguments:
+        return _run_command(["--help"]) or 2  # nothing was asked for, which in a script is a mistake
+    if arguments[0] == "help":
+        arguments = [*arguments[1:2], "--help"]
     names = command_names()
-    first = next(iter(arguments), "")
+    first = arguments[0]
     if first and not first.startswith("-") and first not in names:
         raise UsageError(f"no command {first!r}", did_you_mean(first, names) or "try: attncli --help")
     from attncli.commands import _options
@@ -95,7 +99,7 @@ def _run_command(arguments: list[str]) -> int:
     except typer.Abort:
         return 130
     except typer.TyperException as error:
-        raise _usage_error(error, first) from error
+        raise _usage_error(error, first if first in names else "") from error
     except SystemExit as stop:
         # Typer's own answer to a pipe that closed while it wrote the help.
         if isinstance(stop.__context__, BrokenPipeError):
@@ -126,10 +130,9 @@ def _app(names: Sequence[str]) -> Any:
         name="attncli",
         cls=Group,
         add_completion=False,
-        no_args_is_help=True,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
-        context_settings={"help_option_names": ["-h", "--help"]},
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
         epilog=EPILOG,
         help=_with_examples(ABOUT, EXAMPLES),
     )

@@ -107,6 +107,16 @@ def test_help_has_its_options_in_groups_and_bold_headings_on_a_terminal_alone() 
     assert "\x1b" not in on_terminal(["show", "--help"], NO_COLOR="1")[1]
 
 
+def test_nothing_asked_for_and_the_word_help_give_help() -> None:
+    general, of_show = shell("attncli --help"), shell("attncli show --help")
+    nothing, word, word_show = shell("attncli"), shell("attncli help"), shell("attncli help show")
+    assert (nothing.returncode, nothing.stdout, nothing.stderr) == (2, general.stdout, "")
+    assert (word.returncode, word.stdout) == (0, general.stdout)
+    assert (word_show.returncode, word_show.stdout) == (0, of_show.stdout)
+    assert shell("attncli help shw").stderr.splitlines()[1] == 'hint: did you mean "show"?'
+    assert shell("attncli --foo list").stderr.splitlines()[1] == "try: attncli --help"
+
+
 def test_a_script_can_use_json_and_exit_codes() -> None:
     done = shell(
         'attncli show "a b c" --causal --json | python3 -c "import json, sys; print(json.load(sys.stdin)[\'schema\'])"'
