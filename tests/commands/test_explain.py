@@ -44,6 +44,8 @@ def test_json_follows_its_schema(cli: Cli, tiny_llama: str) -> None:
 def test_the_row_and_the_head_are_chosen_and_that_is_said(cli: Cli, tiny_bert: str) -> None:
     result = cli("explain", TEXT, "-m", tiny_bert, "--width", "300")
     assert "note: the row is the last word, “tired”: --query names another" in result.out
+    pieces = cli("explain", "he was untranslatable .").out
+    assert "note: the row is the last word's last piece, “" in pieces
     assert "of 6 heads the one that gives a single word farther away the most weight" in result.out
     assert "note: layer" not in cli("explain", TEXT, "-m", tiny_bert, "--layer", "1", "--head", "0").out
 
