@@ -16,6 +16,8 @@ import typer
 from attncli.errors import ReadError, UsageError
 from attncli.labels import safe_label
 
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+
 ARGV: ContextVar[tuple[str, ...]] = ContextVar("ARGV", default=())
 """What the user typed, for the provenance of an answer."""
 
@@ -266,8 +268,11 @@ def _read_file(name: str) -> bytes:
 
 
 def _decode(content: bytes, where: str) -> str:
+    """Read a text; the mark that Windows puts before UTF-8 is none of it."""
     try:
-        return content.decode("utf-8").removesuffix("\n").removesuffix("\r")
+        text = content.decode("utf-8")
     except UnicodeDecodeError as error:
         byte = content[error.start]
-        raise UsageError(f"{where} is not UTF-8: byte 0x{byte:02x} at offset {error.start}") from error
+        hint = "it seems to be UTF-16: iconv -f UTF-16 -t UTF-8" if content[:2] in _UTF16 else None
+        raise UsageError(f"{where} is not UTF-8: byte 0x{byte:02x} at offset {error.start}", hint) from error
+    return text.removeprefix("\ufeff").removesuffix("\n").removesuffix("\r")

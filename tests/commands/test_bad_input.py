@@ -99,6 +99,12 @@ def test_invalid_utf8_on_stdin_names_the_byte(cli: Cli) -> None:
     assert_told(cli("show", "-", stdin=b"ab\xffcd"), 2, "stdin is not UTF-8: byte 0xff at offset 2")
 
 
+def test_a_byte_order_mark_is_no_text_and_utf_16_is_recognised(cli: Cli) -> None:
+    marked, plain = (cli("tokens", "-f", "csv", stdin=mark + b"a b\r\n") for mark in (b"\xef\xbb\xbf", b""))
+    assert marked.code == 0 and marked.out == plain.out
+    assert_told(cli("tokens", stdin="a b".encode("utf-16")), 2, "hint: it seems to be UTF-16: iconv")
+
+
 def test_empty_stdin_is_an_empty_text(cli: Cli) -> None:
     assert_told(cli("show", stdin=b""), 2, "text is empty")
 
