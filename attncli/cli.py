@@ -71,8 +71,12 @@ def command_names() -> list[str]:
 
 
 def _run_command(arguments: list[str]) -> int:
+    if not arguments:
+        return _run_command(["--help"]) or 2  # nothing was asked for, which in a script is a mistake
+    if arguments[0] == "help":
+        arguments = [*arguments[1:2], "--help"]
     names = command_names()
-    first = next(iter(arguments), "")
+    first = arguments[0]
     if first and not first.startswith("-") and first not in names:
         raise UsageError(f"no command {first!r}", did_you_mean(first, names) or "try: attncli --help")
     from attncli.commands import _options
@@ -95,7 +99,12 @@ def _run_command(arguments: list[str]) -> int:
     except typer.Abort:
         return 130
     except typer.TyperException as error:
-        raise _usage_error(error, first) from error
+        raise _usage_error(error, first if first in names else "") from error
+    except SystemExit as stop:
+        # Typer's own answer to a pipe that closed while it wrote the help.
+        if isinstance(stop.__context__, BrokenPipeError):
+            raise ClosedPipe("stdout is closed") from stop
+        raise
     return result if isinstance(result, int) else 0
 
 
@@ -115,16 +124,15 @@ def _app(names: Sequence[str]) -> Any:
     """Make a Typer program of some commands, importing no others."""
     import typer
 
-    markup: Any = (
-        "rich" if sys.stdout is not None and sys.stdout.isatty() and not os.environ.get("NO_COLOR") else None
-    )
+    from attncli.commands._help import Command, Group
+
     app = typer.Typer(
         name="attncli",
+        cls=Group,
         add_completion=False,
-        no_args_is_help=True,
         pretty_exceptions_enable=False,
-        rich_markup_mode=markup,
-        context_settings={"help_option_names": ["-h", "--help"]},
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
         epilog=EPILOG,
         help=_with_examples(ABOUT, EXAMPLES),
     )
@@ -142,7 +150,9 @@ def _app(names: Sequence[str]) -> Any:
         pass
 
     for name in names:
-        app.command(name, help=help_text(name), epilog=EPILOG)(_function(name))
+        text = help_text(name)
+        short = text.partition("\n")[0]
+        app.command(name, cls=Command, help=text, short_help=short, epilog=EPILOG)(_function(name))
     return app
 
 
@@ -174,9 +184,9 @@ def _usage_error(error: Any, command: str) -> UsageError:
     """Say a usage error of Typer's in our words."""
     option, parameter = getattr(error, "option_name", None), getattr(error, "param", None)
     hint = None
-    if option and getattr(error, "possibilities", None) is not None:
+    if option and hasattr(error, "possibilities"):
         message = f"no such option: {option}"
-        hint = _similar_option(error, option)
+        hint = _similar_option(error, option) or _dash_hint(error, option, command)
     elif parameter is not None and "Input should be" in error.format_message():
         message = f"{max(parameter.opts, key=len)}: {_plain(error.format_message())}"
     else:
@@ -190,6 +200,14 @@ def _similar_option(error: Any, name: str) -> str | None:
     options = [option for parameter in command.params for option in parameter.opts] if command else []
     close = did_you_mean(name.lstrip("-"), [option[2:] for option in options if option.startswith("--")])
     return close.replace('"', '"--', 1) if close and close.startswith("did you mean") else None
+
+
+def _dash_hint(error: Any, option: str, command: str) -> str | None:
+    """Say how a text that begins with a dash is given, where it was taken for an option."""
+    parameters = error.ctx.command.params if error.ctx else []
+    if option.startswith("--") or not any(parameter.name == "text" for parameter in parameters):
+        return None
+    return f'a text that begins with a dash comes last, behind two: attncli {command} -- "{option} …"'
 
 
 def _plain(message: str) -> str:
@@ -218,7 +236,8 @@ def _report(error: AttnCliError, arguments: Sequence[str]) -> None:
 
 
 def _report_unexpected(error: Exception) -> int:
-    if type(error).__name__ in ("MemoryError", "OutOfMemoryError") or "not enough memory" in str(error):
+    told = any(words in str(error) for words in ("not enough memory", "can't allocate memory"))
+    if told or type(error).__name__ in ("MemoryError", "OutOfMemoryError"):
         _complain("out of memory", "ask for fewer layers and heads, or for some rows (--query)")
         return 5
     what = " ".join(f"{type(error).__name__}: {error}".split())[:200]

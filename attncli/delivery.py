@@ -24,6 +24,9 @@ LARGEST_TEXT = 10_000_000
 LISTS = frozenset({"table", "md", "csv", "tsv", "json", "ndjson"})
 """Formats that show no more than the strongest keys of each row where a view has a `top`."""
 
+PICTURES = frozenset({"heatmap", "png", "svg", "pdf"})
+"""Formats that pool what they cannot draw: there a pooled answer shows as much, in less memory."""
+
 _HUMAN = ("heatmap", "table", "steps", "diagram")
 
 
@@ -34,7 +37,6 @@ class Wish:
     Args:
         format: For stdout: a format's name, or ``auto``.
         outputs: Files to write; ``-`` is stdout.
-        top: Whether only the strongest keys are listed, which makes any answer small.
     """
 
     format: str = "auto"
@@ -114,9 +116,7 @@ def deliver(view: View, to: Plan) -> None:
     """
     _check_size(view, to)
     for path, name in to.files:
-        size = write_whole(path, _render(name, view, _options_for_file(to)), no_clobber=to.wish.no_clobber)
-        if not to.wish.quiet:
-            say(f"wrote {safe_label(str(path))} ({size:,} bytes)")
+        _write_file(path, _render(name, view, _options_for_file(to)), to)
     if to.stdout is not None:
         write_stdout(_render(to.stdout, view, _options_for_screen(to)), to.screen)
     if view.header.notes and not to.wish.quiet and to.stdout not in _HUMAN:
@@ -124,18 +124,30 @@ def deliver(view: View, to: Plan) -> None:
             say(f"note: {note}")
 
 
-def deliver_text(text: str) -> None:
-    """Write a text to stdout as it is: a schema, a script.
+def deliver_text(text: str, to: Plan | None = None) -> None:
+    """Write a text as it is, a schema or a script: to stdout, or where a plan says.
 
     Raises:
         WriteError: The disk behind stdout is full, or the like.
     """
-    write_stdout(text.encode(), abilities(sys.stdout))
+    if to is not None:
+        for path, _ in to.files:
+            _write_file(path, text.encode(), to)
+    if to is None or to.stdout is not None:
+        write_stdout(text.encode(), abilities(sys.stdout))
+
+
+def _write_file(path: Path, content: bytes, to: Plan) -> None:
+    size = write_whole(path, content, no_clobber=to.wish.no_clobber)
+    if not to.wish.quiet:
+        say(f"wrote {safe_label(str(path))} ({size:,} bytes)")
 
 
 def say(line: str) -> None:
     """Write one line to stderr, whatever it can encode."""
     stream = sys.stderr
+    if stream is None:
+        return  # closed by the shell: 2>&-
     encoding = getattr(stream, "encoding", None) or "utf-8"
     stream.write(line.encode(encoding, "backslashreplace").decode(encoding) + "\n")
     stream.flush()
@@ -153,6 +165,8 @@ def write_stdout(content: bytes, screen: Abilities) -> None:
             content = content.decode("utf-8").encode(screen.encoding, "backslashreplace")
         except UnicodeDecodeError:
             pass  # a picture or an archive
+    if sys.stdout is None:
+        raise WriteError("stdout is closed", "give -o FILE for an answer in a file alone")
     try:
         sys.stdout.flush()
         _write_all(sys.stdout.buffer, content)

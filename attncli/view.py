@@ -177,6 +177,15 @@ class MatrixGrid:
             return f"{len(self.query_tokens)}×{len(self.key_tokens)}"
         return f"{self.pooled.queries:,}×{self.pooled.keys:,}"
 
+    def shown_size(self, rows: int, columns: int, how: str) -> str:
+        """Say of how many tokens a drawing of fewer cells is, and how they were pooled: maybe once already.
+
+        >>> MatrixGrid(None, (), (), (), pooled=Pooling("mean", 8000, 8000)).shown_size(37, 74, "max")
+        'pooled by mean, then by max: 37×74 cells show 8,000×8,000'
+        """
+        before = "" if self.pooled is None or self.pooled.how == how else f"{self.pooled.how}, then by "
+        return f"pooled by {before}{how}: {rows}×{columns} cells show {self.size}"
+
 
 @dataclass(frozen=True, slots=True)
 class Column:

@@ -74,6 +74,49 @@ def test_a_pipe_that_closes_early_ends_the_command_cleanly() -> None:
     child.stderr.close()
 
 
+@pytest.mark.parametrize("arguments", [("--help",), ("show", "--help")])
+def test_help_that_nobody_reads_ends_as_any_closed_pipe(arguments: Sequence[str]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [*ATTNCLI, *arguments],
+        env=environment(),
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_closed_streams_are_no_bug_of_ours(tmp_path: Path) -> None:
+    closed = shell("attncli list >&-")
+    assert (closed.returncode, closed.stderr.splitlines()[0]) == (1, "error: stdout is closed")
+    assert shell(f"attncli list -o {tmp_path}/list.json >&- 2>&-").returncode == 0
+    assert (tmp_path / "list.json").exists()
+
+
+def test_help_has_its_options_in_groups_and_bold_headings_on_a_terminal_alone() -> None:
+    piped = shell("attncli show --help").stdout
+    groups = ["Options:", "Model:", "Generation (with --model):", "Output:"]
+    assert [line for line in piped.splitlines() if line in groups] == groups
+    assert "<str>" not in piped and "\x1b" not in piped
+    code, seen = on_terminal(["show", "--help"])
+    assert code == 0 and "\x1b[1mModel:\x1b[0m" in seen and ESC.sub("", seen).split() == piped.split()
+    assert "\x1b" not in on_terminal(["show", "--help"], NO_COLOR="1")[1]
+
+
+def test_nothing_asked_for_and_the_word_help_give_help() -> None:
+    general, of_show = shell("attncli --help"), shell("attncli show --help")
+    nothing, word, word_show = shell("attncli"), shell("attncli help"), shell("attncli help show")
+    assert (nothing.returncode, nothing.stdout, nothing.stderr) == (2, general.stdout, "")
+    assert (word.returncode, word.stdout) == (0, general.stdout)
+    assert (word_show.returncode, word_show.stdout) == (0, of_show.stdout)
+    assert shell("attncli help shw").stderr.splitlines()[1] == 'hint: did you mean "show"?'
+    assert shell("attncli --foo list").stderr.splitlines()[1] == "try: attncli --help"
+
+
 def test_a_script_can_use_json_and_exit_codes() -> None:
     done = shell(
         'attncli show "a b c" --causal --json | python3 -c "import json, sys; print(json.load(sys.stdin)[\'schema\'])"'

@@ -129,7 +129,7 @@ def _behind_the_same(queries: Tokens, keys: Tokens) -> Iterator[tuple[int, int]]
 
 
 def _named(token: Token) -> str:
-    return f'"{token.label.strip("·")}"'
+    return f'"{token.label.strip("·") or token.label}"'
 
 
 def _placed(token: Token) -> str:

@@ -120,13 +120,15 @@ def cell_tokens(tokens: Tokens, edges: Sequence[int]) -> Tokens:
 
 def comparison_view(found: Sequence[Comparison], tokens: Tokens, made: Provenance, seed: int) -> MatrixGrid:
     """Make the view of ``compare``: each variant's weights, with its distance from full attention."""
+    mixed = any(one.name.endswith(" (causal)") for one in found)
     header = Header(
         command="compare",
-        title=f"{len(found)} variants on the same queries, keys and values",
+        title=f"{len(found)} {'variant' if len(found) == 1 else 'variants'} on the same queries, keys and values",
         provenance=replace(made, seed=seed),
         source=SourceInfo("scratch", "scratch", family="full"),
         notes=(
             "queries, keys and values come from random weights, not trained",
+            *(["a causal variant is held against causal full attention"] if mixed else []),
             *(f"{one.name} with {_settings_text(one.settings)}" for one in found if one.settings),
         ),
     )
@@ -231,7 +233,8 @@ def _first_token_notes(matrices: Sequence[Matrix], run: Run, queries: Tokens, ke
     after = sum(token.position > 0 for token in queries)
     rows = len(_rows_that_see(matrices, queries, keys))
     whose = "of all attention goes" if rows == after else "of the attention of those that may see it goes"
-    where = f"{len(matrices)} {'map' if len(matrices) == 1 else 'maps'}, {rows} rows after it"
+    maps, behind = "map" if len(matrices) == 1 else "maps", "row" if rows == 1 else "rows"
+    where = f"{len(matrices)} {maps}, {rows} {behind} after it"
     return [f'{100 * share:.0f} % {whose} to the first token, "{first}" ({where})']
 
 
@@ -261,7 +264,12 @@ def _rows_that_see(matrices: Sequence[Matrix], queries: Tokens, keys: Tokens) ->
 def _dead_row_notes(matrices: Sequence[Matrix]) -> list[str]:
     """Say how many rows may attend to nothing: their weights are zeros, which is easily mistaken."""
     dead = max(map(_dead_rows, matrices), default=0)
-    return [f"{dead} rows may attend to no key at all: their weights are zero"] if dead else []
+    whose = (
+        "1 row may attend to no key at all: its"
+        if dead == 1
+        else f"{dead} rows may attend to no key at all: their"
+    )
+    return [f"{whose} weights are zero"] if dead else []
 
 
 def _dead_rows(matrix: Matrix) -> int:

@@ -116,9 +116,11 @@ class Walk:
             Column("gradient", right=True),
             Column("largest", "largest weight", right=True),
         )
+        added = "" if row.bias is None else "; here with the bias of the next step"
         about = (
             _about_scale(row),
-            "large scores leave softmax no choice but one key, and hardly a gradient (the norm of ∂weights/∂scores):",
+            "large scores leave softmax no choice but one key, and hardly a gradient (the norm of ∂weights/∂scores)"
+            f"{added}:",
         )
         return Step("Scale", formula, "", about, (self._table(columns, rows),))
 
@@ -145,10 +147,12 @@ class Walk:
         hidden = [] if allowed is None else np.flatnonzero(~allowed).tolist()
         if not hidden:
             return Step("Mask", "nothing hidden", "", (f"this row may attend to all {count:,} keys",))
-        names = [self._key(place) for place in hidden[:_MOST_NAMED]]
+        keys = [self.row.key_tokens[place] for place in hidden[:_MOST_NAMED]]
+        names = [f"{key.position} “{key.label}”" for key in keys]
         more = f" and {len(hidden) - _MOST_NAMED:,} more" if len(hidden) > _MOST_NAMED else ""
         why = "keys behind the row, its future" if min(hidden) > self.row.query_token.position else "keys"
-        about = f"{len(hidden):,} of {count:,} keys are hidden ({why}): {', '.join(names)}{more}"
+        one = "key is" if count == 1 else "keys is" if len(hidden) == 1 else "keys are"
+        about = f"{len(hidden):,} of {count:,} {one} hidden ({why}): {', '.join(names)}{more}"
         return Step("Mask", "score = −∞ where hidden", "", (about,))
 
     def _softmax(self) -> Step:

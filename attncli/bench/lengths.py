@@ -34,7 +34,7 @@ def parse_lengths(text: str) -> tuple[int, ...]:
 
 def _whole(text: str, whole: str) -> int:
     if not re.fullmatch(r"[+-]?[0-9]+", text):
-        raise UsageError(f"--seq-len {whole}: {text or 'nothing'!r} is no whole number", _HINT)
+        raise UsageError(f"--seq-len {whole}: {text!r} is no whole number", _HINT)
     if int(text) < 1:
         raise UsageError(f"--seq-len {whole}: a length must be at least 1, got {text}", _HINT)
     return int(text)

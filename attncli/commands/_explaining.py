@@ -76,13 +76,16 @@ def _number(text: str | None, what: str) -> int | None:
 
 def _position(queries: Tokens, named: str | None) -> tuple[int, list[str]]:
     """Choose the row: the one named, of several the first; or else the last word."""
+    from attncli.analysis.words import word_starts
     from attncli.sources.picking import pick
 
     if named is None:
         found = [token for token in queries if not token.special] or list(queries)
         lettered = [token for token in found if any(map(str.isalnum, token.text))]
         token = (lettered or found)[-1]
-        return token.position, [f"the row is the last word, “{token.label}”: --query names another"]
+        whole = queries.index(token) in word_starts(queries)
+        what = "the last word" if whole else "the last word's last piece"
+        return token.position, [f"the row is {what}, “{token.label}”: --query names another"]
     positions = pick(queries, named)
     first = [position for index, position in enumerate(positions) if position == positions[0] + index]
     if len(positions) == 1:

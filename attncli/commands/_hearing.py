@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attncli.commands._opening import Opened, Writing, load_options
+from attncli.commands._opening import Opened, Writing, is_file, load_options
 from attncli.commands._options import ModelOptions, OutputOptions
 from attncli.commands._running import sign_of_life
 from attncli.errors import UsageError
@@ -29,7 +29,7 @@ def open_sound(
     Raises:
         AttnCliError: The sound cannot be read, or an option does not go with it.
     """
-    if model.model in (None, "scratch") or not _is_sound(text):
+    if model.model in (None, "scratch") or not (text.lower().endswith(_ENDINGS) and is_file(text)):
         return None
     assert model.model is not None
     with sign_of_life(f"loading {safe_label(model.model)} …", output):
@@ -52,13 +52,6 @@ def open_sound(
         )
     part = _heard_part(choice, heard.frames)
     return (heard.without_silence if part is not choice and part.key else heard.source), part
-
-
-def _is_sound(text: str) -> bool:
-    try:
-        return text.lower().endswith(_ENDINGS) and Path(text).is_file()
-    except (OSError, ValueError):  # too long for a name, or with a NUL in it
-        return False
 
 
 def _heard_part(choice: Choice, frames: int) -> Choice:

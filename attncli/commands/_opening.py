@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from attncli.commands._options import ModelOptions, OutputOptions, ScratchOptions
 from attncli.commands._running import sign_of_life
+from attncli.delivery import say
 from attncli.errors import UsageError
 from attncli.labels import safe_label
 from attncli.record import Kind, Observer, Run, Tokens
@@ -91,6 +93,10 @@ def open_source(
     Raises:
         AttnCliError: It is not to be had, or does not take this text.
     """
+    if is_file(text) and not output.quiet:
+        say(
+            f'note: "{safe_label(text)}" is a file, and its name is the text here: --file reads what is in it'
+        )
     name = model_name(model, scratch, pair)
     own = name in ("scratch", *shipped_models())
     if stride is not None:
@@ -100,6 +106,8 @@ def open_source(
     if name == "scratch":
         return _open_scratch(text, pair, model, scratch)
     _refuse_scratch_options(scratch, name)
+    if scratch.seed is not None and writing is not None and not writing.generate:
+        raise UsageError("--seed is for the scratch model, or for --generate", "leave it out")
     if not text:
         raise UsageError("the text is empty: there is nothing to attend to")
     if name in shipped_models():
@@ -123,6 +131,14 @@ def open_source(
         )
 
 
+def is_file(text: str) -> bool:
+    """Say whether a text is the name of a file that is there."""
+    try:
+        return Path(text).is_file()
+    except (OSError, ValueError):  # too long for a name, or with a NUL in it
+        return False
+
+
 def model_name(model: ModelOptions, scratch: ScratchOptions, pair: str | None = None) -> str:
     """Say which model is meant: the one named, the scratch model where its options are used, else the default."""
     if model.model is not None:
@@ -134,6 +150,7 @@ def model_name(model: ModelOptions, scratch: ScratchOptions, pair: str | None = 
 def _open_scratch(text: str, pair: str | None, model: ModelOptions, scratch: ScratchOptions) -> Opened:
     from attncli.sources.scratch import ScratchSource
 
+    _refuse_loading_options("scratch", model)
     if scratch.set and scratch.variant is None:
         raise UsageError(f"--set {scratch.set[0]}: no --variant was given", "try: attncli list variants")
     return ScratchSource(
@@ -159,21 +176,25 @@ def _refuse_scratch_options(scratch: ScratchOptions, name: str) -> None:
         )
 
 
-def _open_shipped(name: str, text: str, pair: str | None, model: ModelOptions) -> Opened:
-    from attncli.sources.trained import TrainedSource
-
-    own = {
+def _refuse_loading_options(name: str, model: ModelOptions) -> None:
+    given = {
         "--dtype": model.dtype not in ("auto", "float32"),
         "--device": model.device != "cpu",
         "--device-map": model.device_map is not None,
         "--attention": model.attention is not None,
         "--revision": model.revision is not None,
     }
-    for option, given in own.items():
-        if given:
+    for option, was in given.items():
+        if was:
             raise UsageError(
                 f"{option} is not for {name}", "it comes with attncli, and runs in float32 on the CPU"
             )
+
+
+def _open_shipped(name: str, text: str, pair: str | None, model: ModelOptions) -> Opened:
+    from attncli.sources.trained import TrainedSource
+
+    _refuse_loading_options(name, model)
     return TrainedSource(name, text, pair, truncate=model.truncate, verify=not model.no_verify)
 
 

@@ -16,6 +16,8 @@ import typer
 from attncli.errors import ReadError, UsageError
 from attncli.labels import safe_label
 
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+
 ARGV: ContextVar[tuple[str, ...]] = ContextVar("ARGV", default=())
 """What the user typed, for the provenance of an answer."""
 
@@ -111,11 +113,16 @@ class ModelOptions:
             help="A Hugging Face model: folder, cached or hub name; tiny-decoder, -encoder, -translator; scratch.",
         ),
     ] = None
-    revision: Annotated[str | None, typer.Option(help="Branch, tag or commit on the hub.")] = None
-    dtype: Annotated[str, typer.Option(help="float32, bfloat16, float16, or auto: float32 on a CPU.")] = (
-        "auto"
-    )
-    device: Annotated[str, typer.Option(help="Where the model runs: cpu, cuda, cuda:1, mps.")] = "cpu"
+    revision: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Branch, tag or commit on the hub.")
+    ] = None
+    dtype: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="float32, bfloat16, float16, float64, or auto: float32 on a CPU."),
+    ] = "auto"
+    device: Annotated[
+        str, typer.Option(metavar="NAME", help="Where the model runs: cpu, cuda, cuda:1, mps.")
+    ] = "cpu"
     device_map: Annotated[
         str | None,
         typer.Option(
@@ -234,7 +241,10 @@ class OutputOptions:
         bool, typer.Option("--yes-large", help="Write more than 10 million numbers as text.")
     ] = False
     quiet: Annotated[
-        int, typer.Option("--quiet", "-q", count=True, help="No notes on stderr; -qq: no errors either.")
+        int,
+        typer.Option(
+            "--quiet", "-q", count=True, show_default=False, help="No notes on stderr; -qq: no errors either."
+        ),
     ] = 0
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say on stderr what was checked.")] = False
     debug: Annotated[bool, typer.Option("--debug", help="Show a traceback when something fails.")] = False
@@ -258,8 +268,11 @@ def _read_file(name: str) -> bytes:
 
 
 def _decode(content: bytes, where: str) -> str:
+    """Read a text; the mark that Windows puts before UTF-8 is none of it."""
     try:
-        return content.decode("utf-8").removesuffix("\n").removesuffix("\r")
+        text = content.decode("utf-8")
     except UnicodeDecodeError as error:
         byte = content[error.start]
-        raise UsageError(f"{where} is not UTF-8: byte 0x{byte:02x} at offset {error.start}") from error
+        hint = "it seems to be UTF-16: iconv -f UTF-16 -t UTF-8" if content[:2] in _UTF16 else None
+        raise UsageError(f"{where} is not UTF-8: byte 0x{byte:02x} at offset {error.start}", hint) from error
+    return text.removeprefix("\ufeff").removesuffix("\n").removesuffix("\r")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from attncli import registry
 from attncli.commands._options import TextInput
-from attncli.delivery import LARGEST_TEXT, Plan
+from attncli.delivery import LARGEST_TEXT, PICTURES, Plan
 from attncli.errors import TooLargeError, UsageError, did_you_mean
 from attncli.memory import available_bytes, human_bytes
 from attncli.record import Token, Tokens
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 _DEFAULT_LENGTH = 12
 _CELLS = 512  # of a pooled picture, along each side
-_PICTURES = ("heatmap", "png", "svg", "pdf")
 _PAIR_BYTES = 24  # of a mask, while it is made from distances between positions, and as numbers to write
 _TEXT_BYTES = 3  # of a pair in JSON
 _ROW_BYTES = 800  # of a pattern in runs, and of the search for its path
@@ -112,7 +111,7 @@ def _shows_all(rows: int, keys: int, plan: Plan) -> bool:
         TooLargeError: There are too many pairs for a form that lists them.
     """
     names = [name for _, name in plan.files] + ([plan.stdout] if plan.stdout else [])
-    data = [name for name in names if name not in _PICTURES]
+    data = [name for name in names if name not in PICTURES]
     texts = [name for name in data if name != "npz"]
     pairs = rows * keys
     if pairs <= LARGEST_TEXT:

@@ -5,17 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from attncli import __version__
 from attncli.commands._options import ARGV, OutputOptions
-from attncli.delivery import Plan, Wish, plan, say
+from attncli.delivery import PICTURES, Plan, Wish, plan, say
 from attncli.errors import UsageError, did_you_mean
 from attncli.labels import safe_label
 from attncli.record import KINDS, Kind, Provenance, Run
-
-if TYPE_CHECKING:
-    pass
 
 
 def choose_kind(kinds: Sequence[Kind], asked: str | None) -> Kind:
@@ -40,6 +36,9 @@ def plan_output(
 ) -> Plan:
     """Check where the answer should go, before anything is computed.
 
+    Args:
+        top: How many keys of a row to list, where a list is wanted.
+
     Raises:
         UsageError: The wishes contradict each other.
         WriteError: A file cannot be written.
@@ -63,7 +62,12 @@ def plan_output(
         yes_large=output.yes_large,
         dpi=output.dpi,
     )
-    return plan(wish, view, default=default)
+    found = plan(wish, view, default=default)
+    if top is not None and PICTURES.issuperset(found.formats):
+        raise UsageError(
+            "--top lists keys, and a picture shows all of them", "leave it out, or add -o FILE.csv"
+        )
+    return found
 
 
 @contextmanager

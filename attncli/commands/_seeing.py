@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attncli.commands._opening import Opened, Writing, load_options
+from attncli.commands._opening import Opened, Writing, is_file, load_options
 from attncli.commands._options import ModelOptions, OutputOptions
 from attncli.commands._running import sign_of_life
-from attncli.commands._showing import PICTURES
+from attncli.delivery import PICTURES
 from attncli.errors import ReadError, UsageError
 from attncli.labels import safe_label
 
@@ -71,7 +71,7 @@ def open_picture(
         if not sees(model.model, options):
             return None
         _refuse_others(choice, writing)
-        if not _is_file(text):
+        if not is_file(text):
             raise ReadError(f"{safe_label(text)}: there is no such picture")
         loaded = load(model.model, options, tokenizer=False)
     with sign_of_life("looking …", output):
@@ -91,13 +91,6 @@ def _default_query(picture: Picture, tokens: int) -> int:
     if tokens > picture.rows * picture.columns:
         return 0
     return picture.rows // 2 * picture.columns + picture.columns // 2
-
-
-def _is_file(text: str) -> bool:
-    try:
-        return Path(text).is_file()
-    except (OSError, ValueError):  # too long for a name, or with a NUL in it
-        return False
 
 
 def _refuse_others(choice: Choice, writing: Writing) -> None:

@@ -10,14 +10,11 @@ from typing import Literal, Protocol, cast
 from attncli.analysis.selection import Selection, parse_selection
 from attncli.commands._opening import Opened
 from attncli.commands._running import provenance
-from attncli.delivery import LISTS
+from attncli.delivery import LISTS, PICTURES
 from attncli.errors import UsageError, did_you_mean
 from attncli.record import HeadRole, Kind, Run, Tokens
 from attncli.sources.picking import pick
 from attncli.view import MatrixGrid, Pooling
-
-PICTURES = frozenset({"heatmap", "png", "svg", "pdf"})
-"""Formats that pool what they cannot draw: there a pooled answer shows as much, in less memory."""
 
 How = Literal["max", "mean"]
 

@@ -57,7 +57,9 @@ class What:
     settings: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", metavar="VARIANT.NAME=VALUE", help="Set a parameter of a variant. May be given again."
+            "--set",
+            metavar="VARIANT.NAME=VALUE",
+            help="Set a parameter of a variant; NAME=VALUE alone, of all that have it. May be given again.",
         ),
     ] = None
     reference: Annotated[str, typer.Option(metavar="NAME", help="Whom the others are compared with.")] = (

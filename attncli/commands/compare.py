@@ -1,7 +1,8 @@
 """attncli compare: Show what each attention variant keeps of full attention, on the same queries, keys and values.
 
 For each variant its effective weights, and how far its output is from full attention's: the relative error over all
-heads, and the mean divergence of its rows, KL(variant ‖ full), in bits.
+heads, and the mean divergence of its rows, KL(variant ‖ full), in bits. A causal variant is held against causal full
+attention.
 """
 
 from __future__ import annotations

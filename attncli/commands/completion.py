@@ -1,6 +1,7 @@
 """attncli completion: Print a script that completes attncli's commands and options in a shell.
 
-For bash: put  eval "$(attncli completion bash)"  into ~/.bashrc.
+For bash: put  eval "$(attncli completion bash)"  into ~/.bashrc. For zsh: the same with zsh, into ~/.zshrc, below
+compinit. For fish: attncli completion fish > ~/.config/fish/completions/attncli.fish
 """
 
 from __future__ import annotations

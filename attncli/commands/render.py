@@ -98,7 +98,7 @@ def _draw(grid: MatrixGrid, choice: Choice, output: OutputOptions) -> None:
     from attncli.saved.choosing import choose_heads, choose_tokens, choose_top, fill, holds_only_strongest
 
     listing = choice.top is not None or grid.top is not None
-    plan = plan_output(output, "MatrixGrid", default="table" if listing else "heatmap")
+    plan = plan_output(output, "MatrixGrid", top=choice.top, default="table" if listing else "heatmap")
     grid = grid if choice.keeps_lists and plan.lists else fill(grid)
     grid = choose_tokens(choose_heads(grid, choice.layer, choice.head), choice.query, choice.key)
     grid = grid if choice.top is None else choose_top(grid, choice.top)

@@ -41,7 +41,10 @@ def schema(wanted: Wanted, output: OutputOptions) -> None:
         plan = plan_output(output, "Table", default="table")
         deliver(schema_list_view(ARGV.get()), plan)
     else:
-        deliver_text(schema_text(wanted.command))
+        text, plan = schema_text(wanted.command), plan_output(output, "Table", default="json")
+        if plan.formats != {"json"}:
+            raise UsageError("a schema is JSON", "leave --format out, and give a file the ending .json")
+        deliver_text(text, plan)
 
 
 def schema_text(command: str) -> str:

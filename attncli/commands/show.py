@@ -126,9 +126,9 @@ def show(
     from attncli.sources.shipped import roles_of
 
     default = "table" if choice.top is not None else "heatmap"
-    plan = plan_output(output, "MatrixGrid", default=default)
-    layers = parse_selection(choice.layer or "all", "layer")
-    heads = parse_selection(choice.head or "all", "head")
+    plan = plan_output(output, "MatrixGrid", top=choice.top, default=default)
+    layers = parse_selection("all" if choice.layer is None else choice.layer, "layer")
+    heads = parse_selection("all" if choice.head is None else choice.head, "head")
     check_writing(writing, model, choice.pair)
     said = text.read("show")
     heard = open_sound(said, choice, model, output, writing)

@@ -44,7 +44,10 @@ class Choice:
     model: Annotated[
         str | None,
         typer.Option(
-            "--model", "-m", metavar="NAME", help="A model's folder, hub name or tiny-…; without it, words."
+            "--model",
+            "-m",
+            metavar="NAME",
+            help="A model's folder, hub name or tiny-…; without it, or for scratch, words.",
         ),
     ] = None
     offline: Annotated[bool, typer.Option("--offline", help="Download nothing.")] = False
@@ -81,6 +84,8 @@ def tokens_view(
     Raises:
         ModelError: There is no such model, or it has no tokenizer that can be read.
     """
+    if model == "scratch":
+        model = None
     found = _tokens(text, model, pair, offline)
     columns = (*COLUMNS, *_more_columns(found))
     return Table(

@@ -39,9 +39,8 @@ def draw_curves(view: Curves) -> Figure:
     rooms = [_LEFT + _WIDTH + _names_width(plot) for plot in view.plots]
     rows = max((len(plot.curves) for plot in view.plots), default=0)
     height = max(_HEIGHT, rows * _LINE + 0.2)
-    page = Page(
-        0.1, sum(rooms), 0.0, _BELOW, height, [], picture_label(view.header.title), list(view.header.notes)
-    )
+    title = [picture_label(view.header.title)] if view.header.title else []
+    page = Page(0.1, sum(rooms), 0.0, _BELOW, height, title, "", list(view.header.notes))
     figure = page.figure()
     styles = _styles(view.plots)
     left = 0.0
@@ -123,17 +122,17 @@ def _draw_slopes(axes: Axes, plot: Plot) -> None:
         axes.plot(
             [left, end], [bottom, bottom * (end / left) ** slope], ":", color="#b0b0b0", linewidth=1, zorder=1
         )
-        # Beside the line, a little before its end, on the side where the steeper ones are.
-        x = left * (end / left) ** 0.93
+        # Above the line's end, where the curves have ended already.
         axes.annotate(
             "n" if slope == 1 else f"n^{slope}",
-            (x, bottom * (x / left) ** slope),
-            xytext=(-4, 4),
+            (end, bottom * (end / left) ** slope),
+            xytext=(0, 3 if end == right else -10),
             textcoords="offset points",
             size=SMALL,
             color=QUIET,
             ha="right",
             bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.6},
+            zorder=1.5,  # of no curve may a point be hidden
             parse_math=False,
         )
 
@@ -235,6 +234,7 @@ def _write_names(axes: Axes, plot: Plot, styles: dict[str, _Style], height: floa
                 "alpha": 0.6,
                 "shrinkA": 1,
                 "shrinkB": 4,
+                "relpos": (0, 0.5),
             },
             annotation_clip=False,
             parse_math=False,

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from attncli.render import Options
+from attncli.render.axes import Axis, set_ticks
 from attncli.render.fonts import picture_label
 from attncli.render.page import INK, QUIET, SMALL, Page
-from attncli.render.plot import Axis, add_scale, paint_matrix, scale_width, set_ticks, write_numbers
+from attncli.render.plot import add_scale, paint_matrix, scale_width, write_numbers
 from attncli.render.scales import Scale, metric_title, ranking_scale
 from attncli.view import HeadMap, HeadRanking, Matrix
 

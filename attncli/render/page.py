@@ -116,9 +116,14 @@ class Page:
         bar.set_ticks(list(scale.ticks), labels=scale.tick_texts())
         axes.minorticks_off()
         axes.tick_params(labelsize=SMALL, length=2, colors=QUIET)
+        size = SMALL - 1
+        lines = [f"{scale.name} ({scale.form})"]
+        if text_width(lines[0], size) > height:
+            lines = [scale.name, scale.form]
+        longest = max(text_width(line, size) for line in lines)
         axes.set_ylabel(
-            f"{scale.name}\n{scale.form}" if scale.signed else f"{scale.name} ({scale.form})",
-            size=SMALL - 1,
+            "\n".join(lines),
+            size=size * min(1.0, height / longest),
             color=QUIET,
             parse_math=False,
         )

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from attncli.render import Options
+from attncli.render.axes import Axis, set_ticks, token_axis
 from attncli.render.figure import note_texts
 from attncli.render.fonts import picture_label
 from attncli.render.grids import count_text, fact_texts
 from attncli.render.layout import Place, arrange
 from attncli.render.page import INK, POINT, QUIET, SMALL, Page, break_lines, text_width
-from attncli.render.plot import Axis, add_scale, lay_under, paint_matrix, scale_width, set_ticks, token_axis
+from attncli.render.plot import add_scale, lay_under, paint_matrix, scale_width
 from attncli.render.scales import scale_of
 from attncli.view import MatrixGrid
 
@@ -49,7 +50,7 @@ def draw_panels(grid: MatrixGrid, options: Options) -> Figure:
         left=y_axis.longest() + 0.3,
         width=across * (width + _GAP) - _GAP,
         right=scale_width(grid.unit, scale),
-        below=x_axis.longest() + 0.16,
+        below=x_axis.depth() + 0.16,
         height=down * (height + head + _GAP) - _GAP,
         title=[picture_label(grid.header.title)] if grid.header.title else [],
         about=f"{count_text(grid)} · {grid.about}",

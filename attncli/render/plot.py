@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from attncli.render import Options
+from attncli.render.axes import MOST_LABELS, Axis, set_ticks, token_axis
 from attncli.render.colors import is_light
 from attncli.render.figure import note_texts
 from attncli.render.fonts import picture_label
-from attncli.render.grids import fact_texts, largest_of_rows, placed_label, site_names, token_labels
+from attncli.render.grids import fact_texts, largest_of_rows, site_names
 from attncli.render.page import (
     ALLOWED,
     FORBIDDEN,
-    INK,
-    POINT,
     QUIET,
     SMALL,
     Page,
@@ -31,18 +28,12 @@ from attncli.render.scales import Scale, scale_of
 from attncli.view import Matrix, MatrixGrid, Picture
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import numpy as np
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
-    from attncli.record import Tokens
-
 MOST_ANNOTATED = 24
-_MOST_LABELS = 48
-_LONGEST_LABEL = 24
 _LABELLED = 0.13
 """Inches that a row needs for its label."""
 _WIDE = 4
@@ -57,19 +48,6 @@ _GREY = (0.299, 0.587, 0.114)
 """How bright red, green and blue are (ITU-R BT.601)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Axis:
-    """Labels along one axis: where they stand, what they say, their size in points."""
-
-    places: tuple[int, ...]
-    labels: tuple[str, ...]
-    size: float
-
-    def longest(self) -> float:
-        """Give the length of the longest label in inches."""
-        return max((text_width(label, self.size) for label in self.labels), default=0.0)
-
-
 def draw_one(grid: MatrixGrid, options: Options) -> Figure:
     """Draw one matrix as large as its labels need, with its numbers where there are few."""
     matrix = grid.matrices[0]
@@ -78,12 +56,12 @@ def draw_one(grid: MatrixGrid, options: Options) -> Figure:
     annotated = few and grid.picture is None
     cell = 0.36 if few else max(0.03, min(0.2, 7.0 / max(rows, columns, 1)))
     # A few rows over many columns, as a sound's, are high enough for their labels.
-    down = max(cell, _LABELLED) if columns > _WIDE * rows and rows <= _MOST_LABELS else cell
+    down = max(cell, _LABELLED) if columns > _WIDE * rows and rows <= MOST_LABELS else cell
     width, height = max(columns * cell, 1.2), max(rows * down, 0.6)
     y_axis = token_axis(grid.query_tokens, options, down)
     x_axis = token_axis(grid.key_tokens, options, cell)
     left = y_axis.longest() + 0.48
-    below = x_axis.longest() + 0.4
+    below = x_axis.depth() + 0.4
     title = [picture_label(grid.header.title)] if grid.header.title else []
     facts = fact_texts(grid.facts[0]) if grid.facts else []
     about = " · ".join([*_untold_names(grid), *([grid.about] if grid.picture else []), *facts])
@@ -224,72 +202,9 @@ def write_numbers(
         )
 
 
-def token_axis(tokens: Tokens, options: Options, cell: float, smallest: float = 6.0) -> Axis:
-    """Label an axis: each token where there is room, otherwise some, with their positions.
-
-    Args:
-        cell: Inches from one token to the next.
-        smallest: Points that a label must have to be read.
-    """
-    labels, positions = token_labels(tokens, options), [token.position for token in tokens]
-    size = min(SMALL + 1, cell / POINT * 0.82)
-    if size >= smallest and len(labels) <= _MOST_LABELS:
-        return Axis(tuple(range(len(labels))), tuple(picture_label(_short(label)) for label in labels), size)
-    if len(labels) > 1 and positions[-1] - positions[0] >= len(labels):
-        return _pooled_axis(positions, cell, smallest)
-    step = round_step(smallest * 1.5 * POINT / cell, len(labels))
-    places = tuple(range(0, len(labels), step))
-    return Axis(
-        places,
-        tuple(picture_label(_short(placed_label(tokens[place], options))) for place in places),
-        smallest + 0.5,
-    )
-
-
-def _pooled_axis(positions: Sequence[int], cell: float, smallest: float) -> Axis:
-    """Label an axis whose cells stand for several positions each: at round positions, in the cells that hold them."""
-    each = (positions[-1] - positions[0]) / (len(positions) - 1)
-    length = positions[-1] + round(each)
-    step = round_step(smallest * 1.5 * POINT / cell * each, length)
-    marks = range(-(-positions[0] // step) * step, length, step)
-    places = tuple(bisect_right(positions, mark) - 1 for mark in marks)
-    return Axis(places, tuple(f"{mark:,}" for mark in marks), smallest + 0.5)
-
-
-def round_step(least: float, length: int) -> int:
-    """Choose a step that people count in, at least `least`, and not more than 40 steps in a length.
-
-    >>> round_step(2.4, 30), round_step(0.1, 1000)
-    (5, 25)
-    """
-    least = max(least, length / 40)
-    sizes = (digit * 10**power for power in range(9) for digit in (1, 2, 2.5, 5))
-    return next(int(size) for size in sizes if size >= least and size == int(size))
-
-
-def _short(label: str) -> str:
-    from attncli.labels import fit
-
-    return fit(label, _LONGEST_LABEL)
-
-
 def _write_ticks(axes: Axes, x_axis: Axis, y_axis: Axis) -> None:
     set_ticks(axes, x_axis, "x")
     set_ticks(axes, y_axis, "y")
-
-
-def set_ticks(axes: Axes, labels: Axis, which: str) -> None:
-    """Write an axis's labels, those along x upright."""
-    axis = axes.xaxis if which == "x" else axes.yaxis
-    axis.set_ticks(
-        list(labels.places),
-        labels=list(labels.labels),
-        size=labels.size,
-        color=INK,
-        parse_math=False,
-        rotation=90 if which == "x" else 0,
-    )
-    axis.set_tick_params(length=0, pad=3)
 
 
 def _name_axes(axes: Axes) -> None:

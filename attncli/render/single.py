@@ -85,20 +85,20 @@ def _dense(grid: MatrixGrid, pen: Pen, field: Field, width: int) -> Drawing:
     rows, columns = range(0, len(grid.query_tokens), row_step), range(0, len(grid.key_tokens), step)
     codes = pen.codes(pool(field, rows, columns))
     body = pen.half_blocks(codes) if halves else pen.whole_cells(codes, 1)
-    note = "" if step == 1 else f"pooled by {pen.scale.pooled_by}: {len(rows)}×{len(columns)} cells show "
-    lines = [*_size_lines(grid, pen, note), _column_ticks(grid, pen, columns, gutter, room)]
+    size = "" if step == 1 else grid.shown_size(len(rows), len(columns), pen.scale.pooled_by)
+    lines = [*_size_lines(grid, pen, size), _column_ticks(grid, pen, columns, gutter, room)]
     per_line = row_step * (2 if halves else 1)
     every = 1 if step == 1 or few else 5
     for index, runs in enumerate(body):
-        label = _tick(grid, pen, index * per_line, gutter) if index % every == 0 else ""
+        name = _row_name(grid, pen, index * per_line) if index % every == 0 else ""
+        label = fit(name, gutter, pen.options.cut_mark)
         lines.append([(pad(label, gutter + 1), ""), *runs])
     return lines, marks_in(codes) | ({"blank"} if halves else set())
 
 
-def _size_lines(grid: MatrixGrid, pen: Pen, note: str) -> list[Line]:
+def _size_lines(grid: MatrixGrid, pen: Pen, size: str) -> list[Line]:
     """Say which head it is, how to read it and how much of it is shown."""
-    size = f"{note}{grid.size}{'' if note else ' shown'}"
-    parts = [*site_names(grid.matrices), grid.about, size]
+    parts = [*site_names(grid.matrices), grid.about, size or f"{grid.size} shown"]
     text = words(" · ".join(filter(None, parts)), pen.options)
     return [*([(line, "")] for line in wrap(text, pen.options.width or 80, pen.options.cut_mark)), []]
 
@@ -128,25 +128,26 @@ def _with_labels(grid: MatrixGrid, pen: Pen, rows: list[Line], gutter: int) -> l
 
 
 def _tick_gutter(grid: MatrixGrid, pen: Pen, width: int) -> int:
-    longest = max(cells(placed_label(token, pen.options)) for token in grid.query_tokens)
+    longest = max(cells(_row_name(grid, pen, row)) for row in range(len(grid.query_tokens)))
     return min(longest, max(6, min(16, width // 5)))
 
 
-def _tick(grid: MatrixGrid, pen: Pen, row: int, gutter: int) -> str:
+def _row_name(grid: MatrixGrid, pen: Pen, row: int) -> str:
+    """Give a row's position and label, positions right-aligned."""
     token, last = grid.query_tokens[row], grid.query_tokens[-1]
     indent = " " * (len(str(last.position)) - len(str(token.position)))
-    return fit(indent + placed_label(token, pen.options), gutter, pen.options.cut_mark)
+    return indent + placed_label(token, pen.options)
 
 
 def _column_ticks(grid: MatrixGrid, pen: Pen, columns: range, gutter: int, room: int) -> Line:
-    """Mark each tenth column with its position and label."""
+    """Mark each tenth column with its position and label; the last one only where its number is not cut."""
     line = " " * (gutter + 1)
     for index in range(0, len(columns), _TICK_GAP):
         space = min(_TICK_GAP, room - index)
-        text = ("╷" if pen.options.unicode else "|") + placed_label(
-            grid.key_tokens[columns[index]], pen.options
-        )
-        line += pad(fit(text, space - 1, pen.options.cut_mark), space)
+        token = grid.key_tokens[columns[index]]
+        text = ("╷" if pen.options.unicode else "|") + placed_label(token, pen.options)
+        told = cells(text) < space or len(str(token.position)) + 3 < space
+        line += pad(fit(text, space - 1, pen.options.cut_mark) if told else "", space)
     return [(line, "")]
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from attncli.labels import cells, fit
 from attncli.registry import Entry
@@ -124,7 +124,7 @@ def value_text(value: object, digits: int | None = None) -> str:
 def _draw_several(view: Curves | HeadRanking, options: Options) -> str:
     parts = [title_lines(table.header, options) + draw_rows(table, options) for table in view.tables]
     return (
-        text_lines(words(view.header.title, options), options)
+        text_lines(words(view.header.title, options), options, "1")
         + "\n".join(["", *parts])
         + note_lines(view.header, options)
     )
@@ -298,17 +298,31 @@ def _wrapped(names: list[str], rows: list[list[str]], numeric: list[bool], optio
     table = RichTable(
         box=_head_rule(options), show_edge=False, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0)
     )
-    for place, (name, right) in enumerate(zip(names, numeric, strict=True)):
-        longest = max((cells(row[place]) for row in rows), default=0)
+    for name, right, width in zip(names, numeric, _narrowed(names, rows, numeric, options), strict=True):
+        justify: Literal["right", "left"] = "right" if right else "left"
         table.add_column(
-            Text(name),
-            justify="right" if right else "left",
-            overflow="fold",
-            min_width=longest if right else min(longest, _NARROWEST),
+            Text(name), justify=justify, overflow="fold", width=width, min_width=min(width, _NARROWEST)
         )
     for row in rows:
         table.add_row(*map(Text, row))
     return _print(table, options)
+
+
+def _narrowed(names: list[str], rows: list[list[str]], numeric: list[bool], options: Options) -> list[int]:
+    """Give each column's width: the widest give way first, numbers never, and words only where nothing else is left."""
+    texts = [[name, *(row[place] for row in rows)] for place, name in enumerate(names)]
+    widths = [max(map(cells, column)) for column in texts]
+    words = [max(cells(word) for text in column for word in text.split() or [""]) for column in texts]
+    room = (options.width or 0) - 2 * (len(names) - 1)
+    for shortest in (words, [_NARROWEST] * len(names)):
+        while sum(widths) > room:
+            able = [
+                place for place, right in enumerate(numeric) if not right and widths[place] > shortest[place]
+            ]
+            if not able:
+                break
+            widths[max(able, key=widths.__getitem__)] -= 1
+    return widths
 
 
 def _head_rule(options: Options) -> Box:

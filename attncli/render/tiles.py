@@ -209,7 +209,7 @@ def _size_lines(grid: MatrixGrid, pen: Pen, tile: Tile) -> list[Line]:
     queries, keys = len(grid.query_tokens), len(grid.key_tokens)
     size = f"{queries}×{keys} each"
     if (tile.rows, tile.columns) != (queries, keys):
-        size = f"pooled by {pen.scale.pooled_by}: {tile.rows}×{tile.columns} cells show {grid.size}"
+        size = grid.shown_size(tile.rows, tile.columns, pen.scale.pooled_by)
     text = words(f"{count_text(grid)} shown · {grid.about} · {size}", pen.options)
     width = pen.options.width or 80
     tokens = " ".join(token_labels(grid.key_tokens[:width], pen.options))

@@ -16,6 +16,11 @@ from attncli.sources.sites import Stacks
 from attncli.sources.tokens import positions, tokens_from_encoding
 
 _NO_LIMIT = 10**9
+_OTHER_INPUTS = {
+    "input_features": "try: attncli show speech.wav --model NAME",
+    "pixel_values": "try: attncli show photo.jpg --model NAME",
+}
+"""What to do with a model whose input is no text."""
 
 
 @dataclass(frozen=True)
@@ -62,10 +67,10 @@ def check_takes_text(loaded: Loaded, text: str) -> None:
     Raises:
         UsageError: The text is empty, or the model takes none.
     """
-    if getattr(loaded.model, "main_input_name", "input_ids") != "input_ids":
-        raise UsageError(
-            f"{loaded.name} ({loaded.family}) takes no text", "use it from Python: PretrainedSource"
-        )
+    takes = getattr(loaded.model, "main_input_name", "input_ids")
+    if takes != "input_ids":
+        hint = _OTHER_INPUTS.get(takes, "use it from Python: PretrainedSource")
+        raise UsageError(f"{loaded.name} ({loaded.family}) takes no text", hint)
     if not text:
         raise UsageError("the text is empty: there is nothing to attend to")
 

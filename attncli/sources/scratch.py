@@ -6,6 +6,7 @@ language model has learned.
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -185,9 +186,13 @@ class ScratchSource:
         settings: Sequence[str] = (),
     ) -> None:
         if d_model % heads or d_model % 2:
-            raise UsageError(f"--d-model {d_model}: must be even and a multiple of the {heads} heads")
+            fitting = math.lcm(2, heads) * math.ceil(d_model / math.lcm(2, heads))
+            raise UsageError(
+                f"--d-model {d_model}: must be even and a multiple of the {heads} heads",
+                f"--d-model {fitting}",
+            )
         self.depth_of_all, self.seed, self.verify = layers, seed, verify
-        self.source_tokens = _words(text, "text")
+        self.source_tokens = _words(text, "the text")
         self.target_tokens = None if pair is None else _words(pair, "--pair")
         self._d_model = d_model
         mixing, causal = None, causal

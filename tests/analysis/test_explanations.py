@@ -39,8 +39,10 @@ def test_the_steps_come_in_the_order_of_the_computation() -> None:
 
 def test_hidden_keys_are_named() -> None:
     told = {step.name: step for step in view(causal=True).steps}
-    assert told["Mask"].about == ("2 of 5 keys are hidden (keys behind the row, its future): 3 d, 4 e",)
+    assert told["Mask"].about == ("2 of 5 keys are hidden (keys behind the row, its future): 3 “d”, 4 “e”",)
     assert [row[2] for row in told["Softmax"].tables[0].rows[3:]] == ["hidden", "hidden"]
+    (one,) = next(step for step in view("a b c .", causal=True).steps if step.name == "Mask").about
+    assert one == "1 of 4 keys is hidden (keys behind the row, its future): 3 “.”"
 
 
 def test_a_long_row_lists_its_strongest_keys_and_says_so() -> None:

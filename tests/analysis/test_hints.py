@@ -42,6 +42,12 @@ def test_where_it_does_nothing_here_the_next_role_is_pointed_at() -> None:
     assert hint == "look at L0H2: each token attends to the one before it, with .56 of its weight on average"
 
 
+def test_a_token_of_blanks_alone_keeps_its_name() -> None:
+    text = tokens("<s>", "·", "·", "·")
+    hint = what_to_look_at([attending(4, {(3, 2): 0.9}, 1, 3)], [INDUCTION], text, text)
+    assert hint is not None and hint.endswith('Row "·" (3) has .90 on "·" (2)')
+
+
 def test_heads_that_are_not_shown_or_known_for_nothing_are_not_pointed_at() -> None:
     other = attending(6, {(4, 2): 0.9}, 1, 2)
     assert what_to_look_at([other], [PREVIOUS, INDUCTION], TEXT, TEXT) is None

@@ -25,6 +25,15 @@ BAD: list[tuple[tuple[str, ...], int, str]] = [
     (("show", "a", "--color", "blue"), 2, "--color blue"),
     (("show", "a", "--colormap", "viridas"), 2, 'did you mean "viridis"?'),
     (("show", "a", "--width", "0"), 2, "--width 0"),
+    (("show", "a", "--layer", ""), 2, "not a layer selection"),
+    (("show", "-5 °C"), 2, 'attncli show -- "-5 …"'),
+    (("list", "-x"), 2, "try: attncli list --help"),
+    (("show", "a", "-m", "scratch", "--dtype", "bfloat16"), 2, "--dtype is not for scratch"),
+    (("show", "a", "-m", "tiny-decoder", "--seed", "3"), 2, "--seed is for the scratch model"),
+    (("show", "a", "--top", "2", "-f", "heatmap"), 2, "a picture shows all of them"),
+    (("show", "a", "--heads", "3"), 2, "hint: --d-model 66"),
+    (("compare", ""), 2, "error: the text is empty"),
+    (("bench", "-n", "64,,128"), 2, "'' is no whole number"),
     (("show", "a", "--bogus"), 2, "no such option: --bogus"),
     (("show", "a", "--laye", "1"), 2, 'did you mean "--layer"?'),
     (("show", "a", "b"), 2, "unexpected extra argument"),
@@ -88,6 +97,12 @@ def test_a_mistake_is_told_in_at_most_three_lines(
 
 def test_invalid_utf8_on_stdin_names_the_byte(cli: Cli) -> None:
     assert_told(cli("show", "-", stdin=b"ab\xffcd"), 2, "stdin is not UTF-8: byte 0xff at offset 2")
+
+
+def test_a_byte_order_mark_is_no_text_and_utf_16_is_recognised(cli: Cli) -> None:
+    marked, plain = (cli("tokens", "-f", "csv", stdin=mark + b"a b\r\n") for mark in (b"\xef\xbb\xbf", b""))
+    assert marked.code == 0 and marked.out == plain.out
+    assert_told(cli("tokens", stdin="a b".encode("utf-16")), 2, "hint: it seems to be UTF-16: iconv")
 
 
 def test_empty_stdin_is_an_empty_text(cli: Cli) -> None:
@@ -183,6 +198,13 @@ def test_a_bug_of_ours_asks_for_debug_and_ends_with_70(cli: Cli, monkeypatch) ->
     assert "--debug" in result.err
     with pytest.raises(ZeroDivisionError):
         cli("show", "a", "--debug")
+
+
+def test_memory_that_torch_cannot_have_is_too_large_and_no_bug(cli: Cli, monkeypatch) -> None:
+    import torch
+
+    monkeypatch.setattr("attncli.commands._running.choose_kind", lambda *_: torch.empty(2**60))
+    assert_told(cli("show", "a"), 5, "out of memory")
 
 
 def test_ctrl_c_ends_with_130(cli: Cli, monkeypatch) -> None:

@@ -12,7 +12,13 @@ def test_a_row_of_the_scratch_model_is_told_in_eight_steps(cli: Cli) -> None:
     result = cli("explain", TEXT, "-m", "scratch", "--query", "tired", "--causal", "--heads", "2")
     assert (result.code, result.err) == (0, "") and "\x1b" not in result.out
     assert "· row 4 “tired”" in result.out and "\n8. Output projection\n" in result.out
-    assert "1 of 6 keys are hidden" in result.out
+    assert "1 of 6 keys is hidden" in result.out
+
+
+def test_a_bias_among_the_measured_scores_is_said(cli: Cli) -> None:
+    told = "here with the bias of the next step"
+    layers = [" ".join(cli("explain", TEXT, "--layer", layer, "--head", "2").out.split()) for layer in "01"]
+    assert [told in text for text in layers] == [True, False]
 
 
 def test_json_follows_its_schema(cli: Cli, tiny_llama: str) -> None:
@@ -38,6 +44,8 @@ def test_json_follows_its_schema(cli: Cli, tiny_llama: str) -> None:
 def test_the_row_and_the_head_are_chosen_and_that_is_said(cli: Cli, tiny_bert: str) -> None:
     result = cli("explain", TEXT, "-m", tiny_bert, "--width", "300")
     assert "note: the row is the last word, “tired”: --query names another" in result.out
+    pieces = cli("explain", "he was untranslatable .").out
+    assert "note: the row is the last word's last piece, “" in pieces
     assert "of 6 heads the one that gives a single word farther away the most weight" in result.out
     assert "note: layer" not in cli("explain", TEXT, "-m", tiny_bert, "--layer", "1", "--head", "0").out
 

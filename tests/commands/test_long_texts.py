@@ -58,7 +58,7 @@ def test_rows_are_positions_and_pooling_is_of_whole_maps(cli: Cli) -> None:
 
 def test_a_mean_over_layers_is_pooled_by_mean(cli: Cli) -> None:
     common = ("show", LONG, "--layers", "2", "--layer", "mean")
-    assert "pooled by mean" in " ".join(cli(*common).out.split())
+    assert "pooled by mean, then by max: 37×74 cells show 600×600" in " ".join(cli(*common).out.split())
     assert cli(*common, "--pool", "max").code == 2
 
 

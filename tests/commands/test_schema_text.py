@@ -1,8 +1,10 @@
 import json
+from pathlib import Path
 
 import jsonschema
 import numpy as np
 import pytest
+from commandline import Cli
 
 from attncli.commands.schema import schema_list_view, schema_names, schema_text
 from attncli.errors import UsageError
@@ -93,3 +95,13 @@ def test_an_unknown_schema_gets_a_hint() -> None:
     with pytest.raises(UsageError) as caught:
         schema_text("shwo")
     assert (caught.value.message, caught.value.hint) == ("no schema for 'shwo'", 'did you mean "show"?')
+
+
+def test_a_schema_goes_into_a_file_too_and_is_json_alone(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "show.json"
+    written = cli("schema", "show", "-o", str(path))
+    assert (written.code, written.out) == (0, "") and path.read_text() == schema_text("show")
+    assert cli("schema", "show", "-o", str(path), "--no-clobber").code == 1
+    for wrong in (("-f", "csv"), ("-o", str(tmp_path / "show.csv"))):
+        refused = cli("schema", "show", *wrong)
+        assert (refused.code, refused.out) == (2, "") and "a schema is JSON" in refused.err

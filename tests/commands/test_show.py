@@ -1,6 +1,7 @@
 import csv
 import io
 import json
+from pathlib import Path
 
 import jsonschema
 import numpy as np
@@ -8,6 +9,15 @@ import pytest
 from commandline import Cli
 
 TEXT = "the animal was too tired ."
+
+
+def test_the_name_of_a_file_is_a_text_but_that_is_said(cli: Cli, tmp_path: Path) -> None:
+    book = tmp_path / "book.txt"
+    assert "is a file" not in cli("show", str(book), "-m", "scratch").err
+    book.write_text("a b c")
+    shown = cli("show", str(book), "-m", "scratch")
+    assert shown.code == 0 and "--file reads what is in it" in shown.err
+    assert "is a file" not in cli("show", str(book), "-m", "scratch", "-q").err
 
 
 def test_the_scratch_model_is_said_to_be_untrained(cli: Cli) -> None:

@@ -48,6 +48,11 @@ def test_bytes_and_the_second_text_have_columns_only_where_they_occur(model: str
     assert view.header.notes == ("2 tokens are bytes of characters that were cut apart",)
 
 
+def test_the_scratch_model_has_words_for_tokens() -> None:
+    words, scratch = tokens_view("be, or be"), tokens_view("be, or be", "scratch")
+    assert scratch.rows == words.rows and scratch.header.notes == words.header.notes
+
+
 def test_two_texts_without_a_model_are_a_usage_error() -> None:
     with pytest.raises(UsageError, match="--pair needs --model"):
         tokens_view("a", pair="b")

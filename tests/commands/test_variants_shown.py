@@ -22,6 +22,13 @@ def test_every_variant_shows_its_effective_weights(cli: Cli, name: str) -> None:
         assert not np.triu(weights, 1).any()
 
 
+def test_a_causal_variant_says_that_it_is_held_against_causal_attention(cli: Cli) -> None:
+    note = "a causal variant is held against causal full attention"
+    assert note in cli("compare", TEXT, "--variants", "full,retention", "--json", "-q").json["notes"]
+    one = cli("compare", TEXT, "--variants", "full", "--json", "-q").json
+    assert note not in one["notes"] and one["title"].startswith("1 variant on")
+
+
 def test_the_settings_that_were_used_are_said_and_may_be_set(cli: Cli) -> None:
     shown = cli("show", TEXT, "--variant", "sliding-window", "--json").json
     assert "window=3" in shown["notes"][1]

@@ -4,6 +4,7 @@ import json
 from itertools import pairwise
 
 import pytest
+from matplotlib.text import Text
 from render_samples import curves
 
 from attncli import registry
@@ -44,6 +45,19 @@ def test_curves_keep_their_colour_from_plot_to_plot_and_names_do_not_touch() -> 
     figure = draw_curves(curves(("one", "two", "three", "four")))
     colors = [[line.get_color() for line in axes.lines[:4]] for axes in figure.axes]
     assert colors[0] == colors[1] and len(set(colors[0])) == 4
+
+
+def test_lines_to_names_end_before_them_and_no_slope_is_named_over_a_point() -> None:
+    figure = draw_curves(curves(("one", "two", "three", "four")))
+    figure.canvas.draw()
+    for axes in figure.axes:
+        right = max(axes.transData.transform((line.get_xdata()[-1], 1))[0] for line in axes.lines[:4])
+        for text in axes.texts:
+            if text.arrow_patch is not None:
+                line = text.arrow_patch.get_path().vertices[:, 0]
+                assert line.max() <= Text.get_window_extent(text).x0
+            elif text.get_text() == "n^2":
+                assert text.get_window_extent().x0 > right
 
 
 @pytest.mark.parametrize("places", [[0.5, 0.5, 0.5], [0.1, 0.9], [0.9, 0.1, 0.12], [0.3] * 20])

@@ -63,7 +63,7 @@ def test_a_picture_has_a_panel_for_each_kind_and_one_scale() -> None:
     assert (
         ">L2<" in rendered("svg")
         and ">H4<" in rendered("svg")
-        and ">previous token (weight) (" in rendered("svg")
+        and ">previous token (weight)" in rendered("svg")
     )
 
 

@@ -8,7 +8,7 @@ import xml.etree.ElementTree as ElementTree
 import numpy as np
 import pytest
 import torch
-from render_samples import ANIMAL, HOSTILE, grid, header, mask
+from render_samples import ANIMAL, HOSTILE, grid, header, mask, ranking, signed
 
 from attncli import visualize_attention
 from attncli.labels import safe_label
@@ -51,6 +51,28 @@ def test_svg_labels_are_text_and_no_element() -> None:
     assert {"$x$", "[red]", "query", "key"} <= set(texts)
     raw = svg.render(grid(["<script>", "b"]), QUICK)
     assert b"<script" not in raw and b"http://" not in raw.split(b"<g ")[1]
+
+
+def test_short_labels_below_a_picture_lie_and_long_ones_stand() -> None:
+    def turned(*keys: str) -> set[float]:
+        return {label.get_rotation() for label in build(grid(keys), QUICK).axes[0].get_xticklabels()}
+
+    assert turned("a", "b", "it") == {0} and turned("a", "b", "animals") == {90}
+
+
+@pytest.mark.parametrize("view", [grid(["a"]), grid(["a", "b", "c"]), grid(), signed(), signed(3), ranking()])
+def test_a_scale_s_name_is_no_longer_than_the_scale(view: object) -> None:
+    figure = build(view, QUICK)
+    figure.set_dpi(400)  # where letters are as wide as they should be
+    figure.canvas.draw()
+    scale = figure.axes[-1]
+    assert scale.yaxis.label.get_window_extent().height <= 1.05 * scale.bbox.height
+
+
+def test_numbers_for_missing_characters_are_cut_as_other_labels_are() -> None:
+    linear_b = "\U00010000"  # which no font here has
+    texts = svg_texts(grid([linear_b * 9, "a"]))
+    assert texts.count("U+10000" * 3 + "…") == 2, texts
 
 
 def test_each_panel_has_its_name() -> None:

@@ -43,6 +43,16 @@ def test_numbers_align_under_a_rule() -> None:
     )
 
 
+@pytest.mark.parametrize("width", [31, 34, 44])
+def test_a_narrow_table_breaks_no_word_that_has_room(width: int) -> None:
+    columns = Column("role"), Column("weight", right=True), Column("named")
+    rows = (("the token before", 0.5, "previous-token, sink"), ("itself", 0.25, "self"))
+    lines = draw(Table(header(), columns, rows, rows_name="heads"), width=width).split("\n")
+    assert max(map(len, lines)) <= width and {"previous-token,", "before", "0.250"} <= set(
+        " ".join(lines).split()
+    )
+
+
 def test_a_matrix_is_a_table_with_blanks_where_nothing_may_be() -> None:
     assert draw(two()) == (
         "two rows\n"

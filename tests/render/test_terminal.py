@@ -125,6 +125,15 @@ def test_more_keys_than_room_are_pooled_by_maximum_and_said_so() -> None:
     assert text.count("█") == 2, "one in the picture, one in the scale"
 
 
+def test_no_position_of_a_pooled_map_is_cut() -> None:
+    lines = draw(grid(["<s>", *"x" * 300], causal=True)).split("\n")
+    assert any(line.startswith("  0 <s> ") for line in lines)
+    late = tuple(replace(key, position=10**6 + place) for place, key in enumerate(tokens([""] * 300)))
+    late = tuple(replace(key, label=str(key.position), text=str(key.position)) for key in late)
+    (ticks,) = [line for line in draw(replace(mask(300), key_tokens=late)).split("\n") if "╷" in line]
+    assert all(re.fullmatch(r"╷\d{7}", tick) for tick in ticks.split()), ticks
+
+
 def test_half_blocks_show_two_rows_in_a_line() -> None:
     view = grid([f"q{index}" for index in range(10)], keys=["k"] * 60)
     drawn = [line for line in draw(view, 80, "256").split("\n") if "▀" in line]
