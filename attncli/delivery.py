@@ -96,6 +96,8 @@ def plan(wish: Wish, view: str, *, default: str = "heatmap") -> Plan:
     asked = wish.format != "auto" and wish.format not in [name for _, name in files]
     to_stdout = asked or not named or "-" in wish.outputs
     chosen = default if wish.format == "auto" else wish.format
+    if to_stdout:
+        _check_open("-o FILE writes a file")
     if to_stdout and formats[chosen].attributes["binary"] and screen.tty:
         raise UsageError(
             f"--format {chosen} is not for a terminal", f"-o FILE{_suffix(formats[chosen])} writes a file"
@@ -117,9 +119,13 @@ def deliver(view: View, to: Plan) -> None:
         size = write_whole(path, _render(name, view, _options_for_file(to)), no_clobber=to.wish.no_clobber)
         if not to.wish.quiet:
             say(f"wrote {safe_label(str(path))} ({size:,} bytes)")
+    options = _options_for_screen(to)
     if to.stdout is not None:
-        write_stdout(_render(to.stdout, view, _options_for_screen(to)), to.screen)
-    if view.header.notes and not to.wish.quiet and to.stdout not in _HUMAN:
+        write_stdout(_render(to.stdout, view, options), to.screen)
+    has_notes = to.stdout in _HUMAN and (
+        to.stdout != "table" or options.terminal
+    )  # in a pipe a table is bare rows
+    if not has_notes and not to.wish.quiet:
         for note in view.header.notes:
             say(f"note: {note}")
 
@@ -153,6 +159,7 @@ def write_stdout(content: bytes, screen: Abilities) -> None:
             content = content.decode("utf-8").encode(screen.encoding, "backslashreplace")
         except UnicodeDecodeError:
             pass  # a picture or an archive
+    _check_open()
     try:
         sys.stdout.flush()
         _write_all(sys.stdout.buffer, content)
@@ -161,6 +168,11 @@ def write_stdout(content: bytes, screen: Abilities) -> None:
         raise ClosedPipe("stdout is closed") from error
     except OSError as error:
         raise WriteError(f"stdout: {_reason(error)}") from error
+
+
+def _check_open(hint: str | None = None) -> None:
+    if sys.stdout is None:  # what a program gets that is started with stdout closed
+        raise WriteError("stdout is closed", hint)
 
 
 def _write_all(stream: BinaryIO, content: bytes) -> None:

@@ -165,10 +165,11 @@ class Ledger:
 
     def merge(self, state: Mapping[str, Any]) -> None:
         """Add up what another rank has found."""
-        other = Ledger(
-            _like(self.tallies),
-            HeadOverlap(self.overlap.kind, self.overlap.layers, self.overlap.heads, self.overlap.depth),
+        tallies = self.tallies
+        overlap = HeadOverlap(
+            tallies.kind, tallies.layers, tallies.heads, tallies.depth, tallies.exclude_special
         )
+        other = Ledger(_like(tallies), overlap)
         other.restore(state)
         for name in ("texts", "tokens", "rows", "null_texts"):
             setattr(self, name, getattr(self, name) + getattr(other, name))

@@ -30,7 +30,8 @@ def find(question: Question, ranks: Ranks, output: OutputOptions) -> Ledger:
     tallies = HeadTallies(
         question.kind, Measures.of_kind(question.kind), *selections, depth, question.corpus.exclude_special
     )
-    ledger = Ledger(tallies, HeadOverlap(question.kind, *selections, depth))
+    overlap = HeadOverlap(question.kind, *selections, depth, question.corpus.exclude_special)
+    ledger = Ledger(tallies, overlap)
     if question.state is not None:
         ledger.restore(question.state)
         if not ranks.is_first:

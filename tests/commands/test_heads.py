@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import math
 import os
@@ -242,13 +244,43 @@ def test_a_run_is_held_against_an_older_one(cli: Cli, corpus: str, tiny_bert: st
     head["labels"] = ["self"]
     old.write_text(json.dumps(document))
     found = cli(
-        "heads", "--file", corpus, "-m", tiny_bert, "--compare-to", str(old), "--by", "self", "--width", "80"
+        "heads", "--file", corpus, "-m", tiny_bert, "--compare-to", str(old), "--by", "self", "--width", "200"
     )
     assert "1 of 6 heads are called something else" in found.out
     row = next(line for line in found.out.splitlines() if line.startswith("L1H2  self") and "-0.500" in line)
     assert "self → –" in row
     z = -0.5 / math.hypot(*[head["metrics"]["self"]["stderr"]] * 2)
     assert f"{z:.1f}" in row
+
+
+def test_csv_has_what_changed_beside_each_head(cli: Cli, corpus: str, tiny_bert: str, tmp_path: Path) -> None:
+    old = tmp_path / "old.json"
+    cli("heads", "--file", corpus, "-m", tiny_bert, "-o", str(old))
+    document = json.loads(old.read_text())
+    document["heads"] = [head for head in document["heads"] if (head["layer"], head["head"]) != (0, 0)]
+    old.write_text(json.dumps(document))
+    options = ("--compare-to", str(old), "--by", "self", "--batch-size", "1", "-f", "csv")
+    rows = list(csv.DictReader(io.StringIO(cli("heads", "--file", corpus, "-m", tiny_bert, *options).out)))
+    for row in rows:
+        if (row["layer"], row["head"]) == ("0", "0"):
+            assert row["changed_metric"] == row["before"] == row["z"] == ""
+        else:
+            assert row["changed_metric"] == "self"
+            assert float(row["self"]) - float(row["before"]) == pytest.approx(float(row["difference"]))
+
+
+def test_a_run_with_no_head_in_common_is_refused(cli: Cli, tiny_bert: str, tmp_path: Path) -> None:
+    old = tmp_path / "old.json"
+    assert cli("heads", "it was", "-m", "tiny-decoder", "-o", str(old)).code == 0
+    found = cli("heads", "it was", "-m", tiny_bert, "--compare-to", str(old))
+    assert found.code == 2 and "none of its heads are this model's encoder heads" in found.err
+
+
+def test_nothing_changed_is_said(cli: Cli, tiny_bert: str, tmp_path: Path) -> None:
+    old = tmp_path / "old.json"
+    cli("heads", "it was tired", "-m", tiny_bert, "-o", str(old))
+    found = cli("heads", "it was tired", "-m", tiny_bert, "--compare-to", str(old), "--width", "200")
+    assert "0 of 6 heads are called something else, and no number has changed" in found.out
 
 
 @pytest.mark.parametrize(
