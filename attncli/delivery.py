@@ -303,16 +303,31 @@ def _no_format(name: str, view: str, formats: Mapping[str, registry.Entry]) -> U
 
 
 def _check_size(view: View, to: Plan) -> None:
-    if not isinstance(view, MatrixGrid) or to.wish.yes_large:
+    if isinstance(view, MatrixGrid):
+        refuse_too_many(to, len(view.matrices), len(view.query_tokens), len(view.key_tokens), view.top)
+
+
+def refuse_too_many(
+    to: Plan, maps: int, rows: int, columns: int, top: int | None, *, at_least: bool = False
+) -> None:
+    """Refuse to write so many numbers as text, unless the user wants just that.
+
+    Args:
+        top: How many of a row are listed; None for all.
+        at_least: Whether there are so many maps or more.
+
+    Raises:
+        TooLargeError: They are too many.
+    """
+    if to.wish.yes_large:
         return
-    columns = len(view.key_tokens) if view.top is None else min(view.top, len(view.key_tokens))
-    count = len(view.matrices) * len(view.query_tokens) * columns
+    columns = columns if top is None else min(top, columns)
+    count = maps * rows * columns
     names = [name for _, name in to.files] + ([to.stdout] if to.stdout else [])
     texts = [name for name in names if name in ("json", "ndjson", "csv", "tsv", "md")]
     if count > LARGEST_TEXT and texts:
-        maps = len(view.matrices)
-        shape = f"{maps} map{'s' if maps > 1 else ''} of {len(view.query_tokens):,}×{columns:,}"
-        less = "-o run.npz, --top K" if view.top is None else "-o run.npz"
+        shape = f"{'at least ' * at_least}{maps} map{'s' if maps > 1 else ''} of {rows:,}×{columns:,}"
+        less = "-o run.npz, --top K" if top is None else "-o run.npz"
         raise TooLargeError(
             f"{shape}: {count:,} numbers, about {count * 12 / 2**20:,.0f} MiB as {texts[0]}",
             f"use {less}, fewer layers and heads, or --yes-large",

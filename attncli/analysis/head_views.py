@@ -133,7 +133,8 @@ def _notes(answer: Answer, wanted: Wanted) -> list[str]:
     notes = [*answer.notes]
     if answer.progress is not None:
         notes.append(f"interrupted: this is what {corpus.texts:,} texts gave; --resume goes on")
-    notes.append(f"rows: {corpus.rule} ({corpus.rows:,} of {corpus.tokens:,} tokens)")
+    nothing = "" if corpus.rows else ": nothing was measured"
+    notes.append(f"rows: {corpus.rule} ({corpus.rows:,} of {corpus.tokens:,} tokens){nothing}")
     left_out = _undefined(answer, wanted.by)
     if left_out:
         notes.append(left_out)

@@ -114,8 +114,10 @@ def _answer(ledger: Ledger, question: Question, wanted: Wanted) -> Answer:
     if question.old is not None:
         changes = question.old[0], changes_since(heads, question.old[1], wanted.by)
     notes = list(ledger.notes or ())
-    if question.source.cut:
-        notes.append(f"{question.source.cut:,} texts were cut to the model's length")
+    cut = question.source.cut + (0 if question.state is None else int(question.state["cut"]))
+    if cut:
+        texts = "texts were" if cut > 1 else "text was"
+        notes.append(f"{cut:,} {texts} cut to the model's length")
     return Answer(
         question.kind,
         heads,

@@ -15,7 +15,7 @@ from attncli.labels import safe_label
 if TYPE_CHECKING:
     from attncli.commands.show import Choice
 
-_ENDINGS = (".wav",)
+ENDINGS = (".wav",)
 
 
 def open_sound(
@@ -56,7 +56,7 @@ def open_sound(
 
 def _is_sound(text: str) -> bool:
     try:
-        return text.lower().endswith(_ENDINGS) and Path(text).is_file()
+        return text.lower().endswith(ENDINGS) and Path(text).is_file()
     except (OSError, ValueError):  # too long for a name, or with a NUL in it
         return False
 

@@ -262,4 +262,11 @@ def _decode(content: bytes, where: str) -> str:
         return content.decode("utf-8").removesuffix("\n").removesuffix("\r")
     except UnicodeDecodeError as error:
         byte = content[error.start]
-        raise UsageError(f"{where} is not UTF-8: byte 0x{byte:02x} at offset {error.start}") from error
+        hint = "a sound or a picture stands in TEXT's place, without --file" if _is_no_text(where) else None
+        raise UsageError(f"{where} is not UTF-8: byte 0x{byte:02x} at offset {error.start}", hint) from error
+
+
+def _is_no_text(name: str) -> bool:
+    from attncli.commands import _hearing, _seeing
+
+    return name.lower().endswith((*_hearing.ENDINGS, *_seeing.ENDINGS))

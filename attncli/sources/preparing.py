@@ -56,6 +56,12 @@ def prepare(
     return Prepared(encoding, {kind: tokens}, {kind: tokens}, notes)
 
 
+_INSTEAD_OF_TEXT = {
+    "input_features": "name a sound that exists: attncli show speech.wav",
+    "pixel_values": "name a picture that exists: attncli show photo.jpg",
+}
+
+
 def check_takes_text(loaded: Loaded, text: str) -> None:
     """Refuse an empty text, and a model of pictures or sounds.
 
@@ -63,9 +69,8 @@ def check_takes_text(loaded: Loaded, text: str) -> None:
         UsageError: The text is empty, or the model takes none.
     """
     if getattr(loaded.model, "main_input_name", "input_ids") != "input_ids":
-        raise UsageError(
-            f"{loaded.name} ({loaded.family}) takes no text", "use it from Python: PretrainedSource"
-        )
+        taken = _INSTEAD_OF_TEXT.get(loaded.model.main_input_name, "use it from Python: PretrainedSource")
+        raise UsageError(f"{loaded.name} ({loaded.family}) takes no text", taken)
     if not text:
         raise UsageError("the text is empty: there is nothing to attend to")
 

@@ -151,15 +151,17 @@ def test_random_tokens_need_no_text(cli: Cli, tiny_llama: str) -> None:
 
 
 class Stop:
-    """Presses Ctrl-C after so many passes."""
+    """Presses Ctrl-C after so many passes, or sends another signal."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, passes: int) -> None:
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, passes: int, number: signal.Signals = signal.SIGINT
+    ) -> None:
         self.left, take = passes, _corpus_run.Ledger.take
 
         def stopping(ledger: Any, source: Any, unit: Any) -> int:
             self.left -= 1
             if self.left == 0:
-                os.kill(os.getpid(), signal.SIGINT)
+                os.kill(os.getpid(), number)
             return take(ledger, source, unit)
 
         monkeypatch.setattr(_corpus_run.Ledger, "take", stopping)
@@ -187,6 +189,32 @@ def test_ctrl_c_keeps_what_is_done_and_resume_goes_on_to_the_same_numbers(
     found = cli(*common, "--resume", saved, "--json").json
     assert numbers(found) == numbers(in_one_go) and found["corpus"] == in_one_go["corpus"]
     assert found["clusters"] == in_one_go["clusters"] and found["complete"]
+
+
+def test_sigterm_keeps_what_is_done_too(
+    cli: Cli, corpus: str, tiny_bert: str, tmp_path: Path, small_windows: None
+) -> None:
+    saved = str(tmp_path / "run.json")
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.MonkeyPatch.context() as patch:
+        Stop(patch, 3, signal.SIGTERM)
+        stopped = cli("heads", "--file", corpus, "-m", tiny_bert, "--batch-size", "2", "-o", saved)
+    assert stopped.code == 130 and not json.loads(Path(saved).read_text())["complete"]
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_texts_cut_before_an_interruption_are_counted(
+    cli: Cli, tiny_bert: str, tmp_path: Path, small_windows: None
+) -> None:
+    corpus = tmp_path / "long.txt"
+    corpus.write_text("\n".join(["the animal was too tired . " * 200, *TEXTS, "it was tired . " * 300]))
+    saved = str(tmp_path / "run.json")
+    common = ("heads", "--file", str(corpus), "-m", tiny_bert, "--truncate", "--batch-size", "1")
+    with pytest.MonkeyPatch.context() as patch:
+        Stop(patch, 11)
+        assert cli(*common, "-o", saved).code == 130
+    assert "1 text was cut to the model's length" in json.loads(Path(saved).read_text())["notes"]
+    assert "2 texts were cut to the model's length" in cli(*common, "--resume", saved, "--json").json["notes"]
 
 
 def test_resume_asks_for_the_same_question_and_corpus(
@@ -297,7 +325,7 @@ def test_nothing_changed_is_said(cli: Cli, tiny_bert: str, tmp_path: Path) -> No
         (("--probe", "induction"), "--probe makes its own texts", None),
         (("--probe", "indction"), "no such probe", 'did you mean "induction"?'),
         (("--field", "text"), "--field and --pair-field are for a corpus of JSON lines", None),
-        (("--kind", "cross"), "there is only encoder attention here", None),
+        (("--kind", "cross"), "there is only encoder attention here", "of an encoder–decoder, --pair TEXT"),
         (("--file", "x.txt"), "a text and --file were both given", None),
     ],
 )
