@@ -109,6 +109,8 @@ def _tables(ranked: Ranked, plain: Header) -> list[Table]:
         tables.append(changes_table(*ranked.changes, plain))
     if ranked.groups:
         title = f"heads that do the same: each two overlap by at least {ALIKE:g}"
+        if len(ranked.groups) > _GROUPS:
+            title += f"; the {_GROUPS} largest of {len(ranked.groups)} groups"
         header = Header(command="heads", title=title, provenance=plain.provenance)
         rows = tuple(
             (len(group), ", ".join(head_name(*head) for head in group)) for group in ranked.groups[:_GROUPS]

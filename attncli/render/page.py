@@ -116,12 +116,10 @@ class Page:
         bar.set_ticks(list(scale.ticks), labels=scale.tick_texts())
         axes.minorticks_off()
         axes.tick_params(labelsize=SMALL, length=2, colors=QUIET)
-        axes.set_ylabel(
-            f"{scale.name}\n{scale.form}" if scale.signed else f"{scale.name} ({scale.form})",
-            size=SMALL - 1,
-            color=QUIET,
-            parse_math=False,
-        )
+        label = f"{scale.name} ({scale.form})"
+        if scale.signed or text_width(label, SMALL - 1) > height:
+            label = f"{scale.name}\n{scale.form}"
+        axes.set_ylabel(label, size=SMALL - 1, color=QUIET, parse_math=False)
 
 
 def _mask_key(page: Page, figure: Figure) -> None:

@@ -91,6 +91,7 @@ def test_where_and_top_choose_heads(cli: Cli, corpus: str, tiny_bert: str) -> No
     found = cli("heads", "--file", corpus, "-m", tiny_bert, *options, "--json").json
     (head,) = found["heads"]
     assert head["layer"] == 1 and head["head"] != 0 and found["where"] == "layer == 1 and head != 0"
+    assert "1 of 6 encoder heads by self" in found["title"]
 
 
 def test_a_pipe_is_a_corpus_and_an_argument_one_text(cli: Cli, tiny_bert: str) -> None:
