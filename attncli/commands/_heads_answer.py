@@ -89,7 +89,7 @@ def _nothing(ledger: Ledger) -> tuple[str, str]:
     if ledger.bad_lines:
         return (
             f"none of the {ledger.bad_lines:,} lines could be used",
-            "each is named above with what is wrong",
+            "each is named with what is wrong, unless -q was given",
         )
     return "the corpus is empty: there is nothing to attend to", "one text a line, or --field for JSON lines"
 

@@ -242,7 +242,14 @@ def _lines(text: TextInput, corpus: CorpusOptions) -> Lines:
 
 
 def _check_readable(path: str) -> None:
+    """Fail before the model is loaded; a named pipe is left alone, since what is read of it is gone."""
+    import os
+    from pathlib import Path
+
     from attncli.sources.corpus import opened
+
+    if Path(os.path.expanduser(path)).is_fifo():
+        return
 
     with opened(path) as stream:
         try:

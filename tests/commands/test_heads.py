@@ -8,6 +8,7 @@ import json
 import math
 import os
 import signal
+import threading
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
@@ -98,6 +99,16 @@ def test_a_pipe_is_a_corpus_and_an_argument_one_text(cli: Cli, tiny_bert: str) -
     piped = cli("heads", "-m", tiny_bert, "--json", stdin=b"it was\nthe animal\n").json
     alone = cli("heads", "it was\nthe animal", "-m", tiny_bert, "--json").json
     assert [piped["corpus"]["texts"], alone["corpus"]["texts"]] == [2, 1]
+
+
+def test_a_named_pipe_is_a_corpus(cli: Cli, tiny_bert: str, tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    writer = threading.Thread(target=path.write_text, args=("it was\nthe animal\n",))
+    writer.start()
+    found = cli("heads", "--file", str(path), "-m", tiny_bert, "--json")
+    writer.join()
+    assert found.json["corpus"]["texts"] == 2
 
 
 def test_bad_lines_are_told_of_with_their_numbers_and_the_rest_is_done(
