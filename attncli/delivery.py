@@ -98,6 +98,8 @@ def plan(wish: Wish, view: str, *, default: str = "heatmap") -> Plan:
     asked = wish.format != "auto" and wish.format not in [name for _, name in files]
     to_stdout = asked or not named or "-" in wish.outputs
     chosen = default if wish.format == "auto" else wish.format
+    if to_stdout:
+        _check_open("-o FILE writes a file")
     if to_stdout and formats[chosen].attributes["binary"] and screen.tty:
         raise UsageError(
             f"--format {chosen} is not for a terminal", f"-o FILE{_suffix(formats[chosen])} writes a file"
@@ -117,9 +119,13 @@ def deliver(view: View, to: Plan) -> None:
     _check_size(view, to)
     for path, name in to.files:
         _write_file(path, _render(name, view, _options_for_file(to)), to)
+    options = _options_for_screen(to)
     if to.stdout is not None:
-        write_stdout(_render(to.stdout, view, _options_for_screen(to)), to.screen)
-    if view.header.notes and not to.wish.quiet and to.stdout not in _HUMAN:
+        write_stdout(_render(to.stdout, view, options), to.screen)
+    has_notes = to.stdout in _HUMAN and (
+        to.stdout != "table" or options.terminal
+    )  # in a pipe a table is bare rows
+    if not has_notes and not to.wish.quiet:
         for note in view.header.notes:
             say(f"note: {note}")
 
@@ -165,8 +171,7 @@ def write_stdout(content: bytes, screen: Abilities) -> None:
             content = content.decode("utf-8").encode(screen.encoding, "backslashreplace")
         except UnicodeDecodeError:
             pass  # a picture or an archive
-    if sys.stdout is None:
-        raise WriteError("stdout is closed", "give -o FILE for an answer in a file alone")
+    _check_open()
     try:
         sys.stdout.flush()
         _write_all(sys.stdout.buffer, content)
@@ -175,6 +180,11 @@ def write_stdout(content: bytes, screen: Abilities) -> None:
         raise ClosedPipe("stdout is closed") from error
     except OSError as error:
         raise WriteError(f"stdout: {_reason(error)}") from error
+
+
+def _check_open(hint: str | None = None) -> None:
+    if sys.stdout is None:  # what a program gets that is started with stdout closed
+        raise WriteError("stdout is closed", hint)
 
 
 def _write_all(stream: BinaryIO, content: bytes) -> None:
@@ -305,16 +315,31 @@ def _no_format(name: str, view: str, formats: Mapping[str, registry.Entry]) -> U
 
 
 def _check_size(view: View, to: Plan) -> None:
-    if not isinstance(view, MatrixGrid) or to.wish.yes_large:
+    if isinstance(view, MatrixGrid):
+        refuse_too_many(to, len(view.matrices), len(view.query_tokens), len(view.key_tokens), view.top)
+
+
+def refuse_too_many(
+    to: Plan, maps: int, rows: int, columns: int, top: int | None, *, at_least: bool = False
+) -> None:
+    """Refuse to write so many numbers as text, unless the user wants just that.
+
+    Args:
+        top: How many of a row are listed; None for all.
+        at_least: Whether there are so many maps or more.
+
+    Raises:
+        TooLargeError: They are too many.
+    """
+    if to.wish.yes_large:
         return
-    columns = len(view.key_tokens) if view.top is None else min(view.top, len(view.key_tokens))
-    count = len(view.matrices) * len(view.query_tokens) * columns
+    columns = columns if top is None else min(top, columns)
+    count = maps * rows * columns
     names = [name for _, name in to.files] + ([to.stdout] if to.stdout else [])
     texts = [name for name in names if name in ("json", "ndjson", "csv", "tsv", "md")]
     if count > LARGEST_TEXT and texts:
-        maps = len(view.matrices)
-        shape = f"{maps} map{'s' if maps > 1 else ''} of {len(view.query_tokens):,}×{columns:,}"
-        less = "-o run.npz, --top K" if view.top is None else "-o run.npz"
+        shape = f"{'at least ' * at_least}{maps} map{'s' if maps > 1 else ''} of {rows:,}×{columns:,}"
+        less = "-o run.npz, --top K" if top is None else "-o run.npz"
         raise TooLargeError(
             f"{shape}: {count:,} numbers, about {count * 12 / 2**20:,.0f} MiB as {texts[0]}",
             f"use {less}, fewer layers and heads, or --yes-large",

@@ -124,6 +124,21 @@ def test_a_script_can_use_json_and_exit_codes() -> None:
     assert (done.stdout, done.stderr.count("note: weights are random")) == ("1\n", 1)
 
 
+def test_a_closed_stdout_is_told_and_files_do_without_it(tmp_path: Path) -> None:
+    closed = shell('attncli show "a b" >&-')
+    assert (closed.returncode, closed.stderr.splitlines()[0]) == (1, "error: stdout is closed")
+    assert shell("attncli schema show >&-").stderr == "error: stdout is closed\n"
+    file = tmp_path / "run.csv"
+    assert shell(f'attncli show "a b" -q -o {file} >&-').returncode == 0 and file.stat().st_size
+
+
+def test_a_table_in_a_pipe_is_bare_rows_and_its_notes_are_on_stderr() -> None:
+    piped = shell('attncli heads "it was it" | cat')
+    assert "note" not in piped.stdout and "note: rows: content tokens" in piped.stderr
+    wide = shell('attncli heads "it was it" --width 80 | cat')
+    assert "note: rows: content tokens" in wide.stdout and not wide.stderr
+
+
 def test_force_color_colours_a_pipe_without_moving_its_cursor() -> None:
     forced = shell('attncli show "a b" | cat', FORCE_COLOR="1").stdout
     assert {match[1] for match in ESC.finditer(forced)} == {"m"}

@@ -62,7 +62,7 @@ def changes_since(heads: Sequence[Head], old: OldRun, by: str) -> list[Change]:
     """Compare each head that both runs have, the largest change first.
 
     Args:
-        by: The metric to compare; with ``role``, the one that changed most of those that give names.
+        by: The metric to compare; with ``role``, that of each head's strongest role now.
     """
     found = []
     for head in heads:
@@ -92,9 +92,12 @@ def _change(head: Head, old: Old, name: str) -> Change:
 def changes_table(name: str, changes: Sequence[Change], plain: Header) -> Table:
     """Make the table of what changed since the run of a name."""
     renamed = sum(change.renamed for change in changes)
+    changed = [change for change in changes if change.renamed or change.difference]
     title = f"against {name}: {renamed} of {len(changes)} heads are called something else"
-    if len(changes) > _SHOWN:
+    if len(changed) > _SHOWN:
         title += f"; the {_SHOWN} that changed most"
+    elif not changed:
+        title += ", and no number has changed"
     header = Header(command="heads", title=title, provenance=plain.provenance)
     columns = (
         Column("head"),
@@ -105,7 +108,6 @@ def changes_table(name: str, changes: Sequence[Change], plain: Header) -> Table:
         Column("z", "in std. errors", digits=1),
         Column("labels", "named"),
     )
-    changed = [change for change in changes if change.renamed or change.difference]
     rows = tuple(
         (
             f"L{change.layer}H{change.head}",

@@ -109,6 +109,8 @@ def _tables(ranked: Ranked, plain: Header) -> list[Table]:
         tables.append(changes_table(*ranked.changes, plain))
     if ranked.groups:
         title = f"heads that do the same: each two overlap by at least {ALIKE:g}"
+        if len(ranked.groups) > _GROUPS:
+            title += f"; the {_GROUPS} largest of {len(ranked.groups)} groups"
         header = Header(command="heads", title=title, provenance=plain.provenance)
         rows = tuple(
             (len(group), ", ".join(head_name(*head) for head in group)) for group in ranked.groups[:_GROUPS]
@@ -172,20 +174,33 @@ def _three(number: Number | None) -> tuple[float | None, float | None, float | N
     return finite(number.mean), finite(number.stderr), finite(number.null)
 
 
+def _changed(change: Change | None) -> tuple[object, ...]:
+    if change is None:
+        return (None,) * 5
+    numbers = change.before, change.difference, finite(change.z)
+    return change.metric, *numbers, list(change.labels_before)
+
+
 def finite(value: float) -> float | None:
     """Give None for an undefined number."""
     return None if math.isnan(value) else value
 
 
 def _data(ranked: Ranked, plain: Header) -> Table:
-    """Give one row for each head: its labels and each metric's mean, standard error and null."""
+    """Give one row for each head: its labels, each metric's mean, standard error and null, and what has changed."""
     columns = [Column("kind"), Column("layer"), Column("head"), Column("labels"), Column(ROLE)]
     for name in ranked.measured.metrics:
         columns += [Column(name), Column(f"{name}_stderr"), Column(f"{name}_null")]
+    changes = None
+    if ranked.changes is not None:
+        columns += map(Column, ("changed_metric", "before", "difference", "z", "labels_before"))
+        changes = {(change.layer, change.head): change for change in ranked.changes[1]}
     rows = []
     for head in ranked.heads:
         row: list[object] = [head.kind, head.layer, head.head, list(head.labels), finite(head.role[1])]
         for name in ranked.measured.metrics:
             row += _three(head.numbers.get(name))
+        if changes is not None:
+            row += _changed(changes.get((head.layer, head.head)))
         rows.append(tuple(row))
     return Table(plain, tuple(columns), tuple(rows), "heads")

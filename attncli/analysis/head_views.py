@@ -99,7 +99,7 @@ def heads_view(answer: Answer, wanted: Wanted, made: Provenance) -> HeadRanking:
     ranked = Ranked(wanted.by, wanted.top, heads, measured, groups, answer.changes)
     header = Header(
         command="heads",
-        title=_title(answer, wanted),
+        title=_title(answer, wanted, len(heads)),
         provenance=made,
         source=answer.source,
         notes=tuple(_notes(answer, wanted)),
@@ -119,9 +119,11 @@ def rank(heads: Sequence[Head], wanted: Wanted) -> list[Head]:
     return sorted(kept, key=key)[: wanted.top]
 
 
-def _title(answer: Answer, wanted: Wanted) -> str:
-    by = metric_column(wanted.by)
-    of = f"{len(answer.heads)} {answer.kind} heads" if len(answer.heads) != 1 else f"one {answer.kind} head"
+def _title(answer: Answer, wanted: Wanted, shown: int) -> str:
+    by, count = metric_column(wanted.by), len(answer.heads)
+    of = f"{count} {answer.kind} heads" if count != 1 else f"one {answer.kind} head"
+    if shown < count:
+        of = f"{shown} of {of}"
     probe = "random repeated tokens" if answer.corpus.probe else f"{answer.corpus.texts:,} texts"
     texts = probe if answer.corpus.texts != 1 else "one text"
     by_text = by.title or by.name.replace("_", " ")
@@ -133,7 +135,8 @@ def _notes(answer: Answer, wanted: Wanted) -> list[str]:
     notes = [*answer.notes]
     if answer.progress is not None:
         notes.append(f"interrupted: this is what {corpus.texts:,} texts gave; --resume goes on")
-    notes.append(f"rows: {corpus.rule} ({corpus.rows:,} of {corpus.tokens:,} tokens)")
+    nothing = "" if corpus.rows else ": nothing was measured"
+    notes.append(f"rows: {corpus.rule} ({corpus.rows:,} of {corpus.tokens:,} tokens){nothing}")
     left_out = _undefined(answer, wanted.by)
     if left_out:
         notes.append(left_out)

@@ -98,11 +98,14 @@ def without_keys(
     out = left_out[:, None, None, block.keys.start : block.keys.stop]
     dropped = (block.weights @ out.to(block.weights).transpose(-1, -2)).squeeze(-1)
     total = block.weights.sum(dim=-1)
-    rest = total - dropped
+    left = block.weights.masked_fill(out, 0.0)
+    rest = left.sum(
+        dim=-1
+    )  # not total − dropped, of which a row that is nearly all on them has few digits left
     factor = torch.where(
         rest > 1e-6 * total, total / rest, 0.0
     )  # a row that was on them alone has nothing left
-    weights = block.weights.masked_fill(out, 0.0) * factor.unsqueeze(-1)
+    weights = left * factor.unsqueeze(-1)
     allowed = ~out if block.allowed is None else block.allowed & ~out
     allowed = allowed.expand(-1, -1, block.weights.shape[2], -1)
     return replace(block, weights=weights, allowed=allowed, scores=None, sums=None), dropped

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from attncli import registry
+from attncli.analysis.measures import without_keys
 from attncli.analysis.metrics import PairMetric
 from attncli.analysis.selection import Selection
 from attncli.analysis.tallies import Numbers
@@ -37,6 +38,8 @@ class HeadOverlap:
     """Adds up the products of each two heads' vectors.
 
     Args:
+        exclude_special: Whether special tokens are taken out of the keys. A row that was on them alone is then like
+            no other.
         found: Layer and head of each row and column of the products.
         products: Sums over all rows; None before the first.
         rows: How many rows that were.
@@ -46,6 +49,7 @@ class HeadOverlap:
     layers: Selection
     heads: Selection
     depth: int
+    exclude_special: bool = False
     found: list[Head] = field(default_factory=list)
     products: Numbers | None = None
     rows: float = 0.0
@@ -79,6 +83,8 @@ class HeadOverlap:
         """Keep a block's vectors, or those of every few rows."""
         assert self._batch is not None
         layer = self._kept[-1]
+        if self.exclude_special:
+            block, _ = without_keys(block, self._batch.keys.special)
         vectors = self._metric.vectors(block, self._batch)
         queries, keys = self._batch.rows.shape[1], self._batch.keys.ids.shape[1]
         whole = (len(block.rows), len(block.keys), block.heads) == (queries, keys, layer.heads)

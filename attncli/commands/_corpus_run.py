@@ -93,6 +93,7 @@ class Ledger:
         line: Lines before the window that is at work.
         before: Texts before it.
         units: Passes of the window that are done.
+        cut: Texts before the window that were cut to the model's length.
         digest: Of all lines before the window, so that another corpus is noticed.
         run: The first pass.
         notes: What holds of every text: notes that all passes over texts as they are have had.
@@ -108,6 +109,7 @@ class Ledger:
     line: int = 0
     before: int = 0
     units: int = 0
+    cut: int = 0
     digest: str = ""
     complete: bool = False
     run: Run | None = None
@@ -165,10 +167,11 @@ class Ledger:
 
     def merge(self, state: Mapping[str, Any]) -> None:
         """Add up what another rank has found."""
-        other = Ledger(
-            _like(self.tallies),
-            HeadOverlap(self.overlap.kind, self.overlap.layers, self.overlap.heads, self.overlap.depth),
+        tallies = self.tallies
+        overlap = HeadOverlap(
+            tallies.kind, tallies.layers, tallies.heads, tallies.depth, tallies.exclude_special
         )
+        other = Ledger(_like(tallies), overlap)
         other.restore(state)
         for name in ("texts", "tokens", "rows", "null_texts"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
@@ -201,7 +204,7 @@ class Ledger:
             raise ValueError("the overlaps are of another number of heads")
 
 
-_COUNTS = ("texts", "tokens", "rows", "null_texts", "bad_lines", "line", "before", "units", "digest")
+_COUNTS = ("texts", "tokens", "rows", "null_texts", "bad_lines", "line", "before", "units", "cut", "digest")
 
 
 def _layer_state(layer: LayerTallies) -> dict[str, Any]:
@@ -222,7 +225,7 @@ def _like(tallies: HeadTallies) -> HeadTallies:
 
 
 class Interrupted(Exception):
-    """The user has asked to stop; what is done is in the ledger."""
+    """The user, or a scheduler, has asked to stop; what is done is in the ledger."""
 
 
 @dataclass
@@ -246,10 +249,10 @@ class CorpusRun:
         """Go through all lines, or from where the ledger has come to.
 
         Raises:
-            Interrupted: The user has pressed Ctrl-C.
+            Interrupted: It was asked to stop.
             ReadError: The corpus is another one than that of the run that is gone on with.
         """
-        digest = hashlib.sha256()
+        digest, cut_before = hashlib.sha256(), self.ledger.cut
         rest = self._skipped(iter(lines), digest)
         with self._stopping():
             while window := list(itertools.islice(rest, LOOK_AHEAD)):
@@ -258,6 +261,7 @@ class CorpusRun:
                 self.ledger.line += len(window)
                 self.ledger.before += len(texts)
                 self.ledger.units = 0
+                self.ledger.cut = cut_before + self.source.cut
                 _update(digest, window)
                 self.ledger.digest = digest.hexdigest()
         self.ledger.complete = True
@@ -266,7 +270,7 @@ class CorpusRun:
         """Make passes that are ready.
 
         Raises:
-            Interrupted: The user has pressed Ctrl-C.
+            Interrupted: It was asked to stop.
         """
         with self._stopping():
             self._do([Unit(lambda feed=feed: feed, null) for feed, null in feeds])  # type: ignore[misc]
@@ -316,22 +320,27 @@ class CorpusRun:
 
     @contextmanager
     def _stopping(self) -> Iterator[None]:
-        """Let Ctrl-C stop the run between two passes; pressed again, it stops at once."""
+        """Let Ctrl-C stop the run between two passes; pressed again, it stops at once.
+
+        So does SIGTERM, with which schedulers end a job; of several ranks it ends each at once, as torchrun expects.
+        """
 
         def on_signal(number: int, frame: FrameType | None) -> None:
-            if self._stop:
+            if self._stop and number == signal.SIGINT:
                 raise KeyboardInterrupt
             self._stop.append(True)
 
+        numbers = (signal.SIGINT,) if self.way.ranks > 1 else (signal.SIGINT, signal.SIGTERM)
         try:
-            before = signal.signal(signal.SIGINT, on_signal)
+            before = {number: signal.signal(number, on_signal) for number in numbers}
         except ValueError:  # not in the main thread, where no signal arrives
             yield
             return
         try:
             yield
         finally:
-            signal.signal(signal.SIGINT, before)
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
 
 def _update(digest: Any, window: Sequence[Pair | BadLine]) -> None:

@@ -30,7 +30,8 @@ def find(question: Question, ranks: Ranks, output: OutputOptions) -> Ledger:
     tallies = HeadTallies(
         question.kind, Measures.of_kind(question.kind), *selections, depth, question.corpus.exclude_special
     )
-    ledger = Ledger(tallies, HeadOverlap(question.kind, *selections, depth))
+    overlap = HeadOverlap(question.kind, *selections, depth, question.corpus.exclude_special)
+    ledger = Ledger(tallies, overlap)
     if question.state is not None:
         ledger.restore(question.state)
         if not ranks.is_first:
@@ -88,7 +89,7 @@ def _nothing(ledger: Ledger) -> tuple[str, str]:
     if ledger.bad_lines:
         return (
             f"none of the {ledger.bad_lines:,} lines could be used",
-            "each is named above with what is wrong",
+            "each is named with what is wrong, unless -q was given",
         )
     return "the corpus is empty: there is nothing to attend to", "one text a line, or --field for JSON lines"
 
@@ -113,8 +114,10 @@ def _answer(ledger: Ledger, question: Question, wanted: Wanted) -> Answer:
     if question.old is not None:
         changes = question.old[0], changes_since(heads, question.old[1], wanted.by)
     notes = list(ledger.notes or ())
-    if question.source.cut:
-        notes.append(f"{question.source.cut:,} texts were cut to the model's length")
+    cut = question.source.cut + (0 if question.state is None else int(question.state["cut"]))
+    if cut:
+        texts = "texts were" if cut > 1 else "text was"
+        notes.append(f"{cut:,} {texts} cut to the model's length")
     return Answer(
         question.kind,
         heads,

@@ -98,6 +98,7 @@ def ask(
 
     kind = choose_kind(source.kinds, ranking.kind)
     names = _metric_names(kind, by, ranking.where)
+    _check_old(old, kind, source.depth(kind), by)
     settings = {
         "model": model_name(model, scratch),
         "kind": kind,
@@ -241,7 +242,14 @@ def _lines(text: TextInput, corpus: CorpusOptions) -> Lines:
 
 
 def _check_readable(path: str) -> None:
+    """Fail before the model is loaded; a named pipe is left alone, since what is read of it is gone."""
+    import os
+    from pathlib import Path
+
     from attncli.sources.corpus import opened
+
+    if Path(os.path.expanduser(path)).is_fifo():
+        return
 
     with opened(path) as stream:
         try:
@@ -319,6 +327,23 @@ def _old_run(path: str | None) -> tuple[str, OldRun] | None:
     from attncli.saved.heads import load_heads
 
     return safe_label(path), load_heads(path)
+
+
+def _check_old(old: tuple[str, OldRun] | None, kind: Kind, depth: int, by: str) -> None:
+    """Refuse to compare with a run that has nothing in common with this one."""
+    from attncli.analysis.head_numbers import ROLE
+
+    if old is None:
+        return
+    name, heads = old
+    common = [head for (its, layer, _), head in heads.items() if its == kind and layer < depth]
+    if not common:
+        raise UsageError(
+            f"--compare-to {name}: none of its heads are this model's {kind} heads",
+            "compare runs of one model",
+        )
+    if by != ROLE and not any(by in head.numbers for head in common):
+        raise UsageError(f"--compare-to {name}: it has no {by}", "rank by another metric")
 
 
 def _resumed(path: str | None) -> Mapping[str, Any] | None:

@@ -15,7 +15,7 @@ from attncli.labels import safe_label
 if TYPE_CHECKING:
     from attncli.commands.show import Choice
 
-_ENDINGS = (".wav",)
+ENDINGS = (".wav",)
 
 
 def open_sound(
@@ -29,7 +29,7 @@ def open_sound(
     Raises:
         AttnCliError: The sound cannot be read, or an option does not go with it.
     """
-    if model.model in (None, "scratch") or not (text.lower().endswith(_ENDINGS) and is_file(text)):
+    if model.model in (None, "scratch") or not (text.lower().endswith(ENDINGS) and is_file(text)):
         return None
     assert model.model is not None
     with sign_of_life(f"loading {safe_label(model.model)} …", output):

@@ -273,6 +273,16 @@ def _decode(content: bytes, where: str) -> str:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
         byte = content[error.start]
-        hint = "it seems to be UTF-16: iconv -f UTF-16 -t UTF-8" if content[:2] in _UTF16 else None
-        raise UsageError(f"{where} is not UTF-8: byte 0x{byte:02x} at offset {error.start}", hint) from error
+        raise UsageError(
+            f"{where} is not UTF-8: byte 0x{byte:02x} at offset {error.start}", _hint(content, where)
+        ) from error
     return text.removeprefix("\ufeff").removesuffix("\n").removesuffix("\r")
+
+
+def _hint(content: bytes, name: str) -> str | None:
+    """Guess what it is that is no UTF-8."""
+    from attncli.commands import _hearing, _seeing
+
+    if name.lower().endswith((*_hearing.ENDINGS, *_seeing.ENDINGS)):
+        return "a sound or a picture stands in TEXT's place, without --file"
+    return "it seems to be UTF-16: iconv -f UTF-16 -t UTF-8" if content[:2] in _UTF16 else None

@@ -27,7 +27,7 @@ def choose_kind(kinds: Sequence[Kind], asked: str | None) -> Kind:
             return kind
     if asked not in KINDS:
         raise UsageError(f"--kind {asked}: no such kind", did_you_mean(asked, KINDS))
-    hint = "--pair TEXT gives the target side" if kinds == ("encoder",) else None
+    hint = "of an encoder–decoder, --pair TEXT gives the target side" if kinds == ("encoder",) else None
     raise UsageError(f"--kind {asked}: there is only {' and '.join(kinds)} attention here", hint)
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from attncli.commands.show import Choice
     from attncli.view import MatrixGrid, Picture
 
-_ENDINGS = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff")
+ENDINGS = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff")
 _CLASS = "cls"
 
 
@@ -61,7 +61,7 @@ def open_picture(
     Raises:
         AttnCliError: The picture cannot be read, or an option does not go with it.
     """
-    if model.model in (None, "scratch") or not text.lower().endswith(_ENDINGS):
+    if model.model in (None, "scratch") or not text.lower().endswith(ENDINGS):
         return None
     assert model.model is not None
     with sign_of_life(f"loading {safe_label(model.model)} …", output):

@@ -10,7 +10,7 @@ from typing import Literal, Protocol, cast
 from attncli.analysis.selection import Selection, parse_selection
 from attncli.commands._opening import Opened
 from attncli.commands._running import provenance
-from attncli.delivery import LISTS, PICTURES
+from attncli.delivery import LISTS, PICTURES, Plan, refuse_too_many
 from attncli.errors import UsageError, did_you_mean
 from attncli.record import HeadRole, Kind, Run, Tokens
 from attncli.sources.picking import pick
@@ -60,25 +60,33 @@ class Showing:
         layers = parse_selection(str(role.layer), "layer")
         return replace(self, layers=layers, heads=parse_selection(str(role.head), "head"))
 
-    def view(self, formats: Collection[str]) -> tuple[MatrixGrid, Run]:
+    def view(self, plan: Plan) -> tuple[MatrixGrid, Run]:
         """Run the source and make the view.
 
-        Args:
-            formats: Names of the formats that the view is for.
-
         Raises:
-            AttnCliError: The options contradict each other, or name what is not there.
+            AttnCliError: The options contradict each other, or name what is not there; or the answer is too large.
         """
+        formats = plan.formats
         queries, keys = self.source.axes(self.kind)
         rows, columns = self._rows(queries), None if self.wanted.key is None else pick(keys, self.wanted.key)
         how = self._pooling(formats, queries, keys, picked=rows is not None or columns is not None)
         if how is not None:
             return self._pooled(how, queries, keys)
+        if not self.wanted.words:
+            shape = len(queries if rows is None else rows), len(keys if columns is None else columns)
+            refuse_too_many(plan, self._least_maps(), *shape, self.wanted.top, at_least=True)
         if self._is_list(formats) and columns is None:
             view, run = self._strongest(queries, keys, rows, spans="json" in formats)
             if not run.signed:
                 return view, run
         return self._weights(queries, keys, rows, columns)
+
+    def _least_maps(self) -> int:
+        """Say how many maps there will be at least; before the model runs, its heads are not known."""
+        layers, heads = self.layers, self.heads
+        all_layers = layers.mean or layers.ranges is None
+        of_layers = 1 if all_layers else len(layers.resolve(self.source.depth(self.kind)))
+        return of_layers * (1 if heads.mean or heads.ranges is None else len(set(heads.ranges)))
 
     def _rows(self, queries: Tokens) -> Sequence[int] | None:
         query, rows = self.wanted.query, self.wanted.rows

@@ -2,7 +2,7 @@
 
 One row a head: what it does (previous token, induction, delimiters, …), how sure that is, and what chance would give.
 A head is named after a role only where it is far above its null. A text is one text; --file and a pipe are a corpus of
-one text a line. Ctrl-C gives what is done, and --resume goes on from it.
+one text a line. Ctrl-C or SIGTERM gives what is done, and --resume goes on from it.
 """
 
 from __future__ import annotations

@@ -142,7 +142,7 @@ def show(
     showing = Showing(source, choose_kind(source.kinds, choice.kind), layers, heads, choice)
     if model.model is None and choice.layer is None and choice.head is None:
         showing = showing.of_one_head(roles_of(model_name(model, scratch, choice.pair)))
-    view, run = showing.view(plan.formats)
+    view, run = showing.view(plan)
     view = view if seen is None else seen.over(view)
     tell_checks(run, output)
     deliver(view, plan)

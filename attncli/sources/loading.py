@@ -295,9 +295,11 @@ def _check_safetensors(file: Path) -> None:
 
 def _check_config(file: Path, name: str) -> None:
     try:
-        json.loads(file.read_text(encoding="utf-8"))
+        config = json.loads(file.read_text(encoding="utf-8"))
     except ValueError as error:
         raise ModelError(f"{name}: its config.json is no JSON ({error})") from error
+    if not isinstance(config, dict):
+        raise ModelError(f"{name}: its config.json is no JSON object")
 
 
 def _quiet_transformers() -> None:

@@ -68,7 +68,8 @@ def read_wav(path: Path) -> Sound:
             content = file.readframes(file.getnframes())
     except (wave.Error, EOFError) as error:
         raise ReadError(
-            f"{name}: no WAV file of plain samples ({error})", "convert it to 16-bit WAV"
+            f"{name}: no WAV file of plain samples ({error or 'it ends too early'})",
+            "convert it to 16-bit WAV",
         ) from error
     except OSError as error:
         raise ReadError(f"{name}: {error.strerror or error}") from error

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 import torch
 
-from attncli.analysis.measures import Measures
+from attncli.analysis.measures import Measures, without_keys
 from attncli.analysis.observers.head_tallies import HeadTallies, former_neighbours
 from attncli.analysis.overlap import HeadOverlap
 from attncli.analysis.roles import Thresholds, heads_of
 from attncli.analysis.selection import Selection, parse_selection
-from attncli.record import Kind, Shuffled
+from attncli.record import Kind, Shuffled, Site, WeightBlock
 from attncli.sources import emission
 from attncli.sources.batches import BatchedModel, Encoded, RowRule, cut_into_batches
 from attncli.sources.corpus import Line
@@ -227,6 +227,14 @@ def test_without_special_tokens_the_rest_sums_to_1_and_what_was_left_out_is_told
     assert [head.excluded for head in heads if head.layer == 1] == pytest.approx(delimiter.tolist(), abs=1e-6)
     assert "delimiter" not in heads[0].numbers
     assert heads[0].numbers["self"].mean > plain.by_layer[0].found.means[names.index("self"), 0]
+
+
+def test_a_row_nearly_all_on_special_tokens_keeps_its_digits() -> None:
+    weights = torch.tensor([[[[1 - 3e-5, 1e-5, 2e-5]]]])
+    block = WeightBlock(Site("encoder", 0, 1, 1), (0,), range(1), weights, None)
+    left, dropped = without_keys(block, torch.tensor([[True, False, False]]))
+    assert left.weights[0, 0, 0].tolist() == pytest.approx([0, 1 / 3, 2 / 3], rel=1e-6)
+    assert float(dropped) == pytest.approx(1 - 3e-5)
 
 
 def test_two_words_that_were_neighbours_are_found_again_after_shuffling(tiny_bert: str) -> None:

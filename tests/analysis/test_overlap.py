@@ -1,5 +1,7 @@
 """Which heads do the same."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -52,6 +54,23 @@ def test_of_long_texts_every_few_rows_are_kept(monkeypatch: pytest.MonkeyPatch) 
     root = weights(0)[0].numpy() ** 0.5
     expected = np.einsum("ik,ik->", root[0][::2], root[2][::2]) / 3
     assert kept.rows == 3 and kept.overlaps()[0, 2] == pytest.approx(expected, abs=1e-6)
+
+
+def test_special_tokens_can_be_left_out_of_the_keys() -> None:
+    """Two heads that part their weight alike between plain tokens are the same, whatever a special one takes."""
+    weights = torch.tensor([[[[0.6, 0.3, 0.1]], [[0.0, 0.75, 0.25]], [[1.0, 0.0, 0.0]]]])
+    plain = positions_only(1, 3)
+    batch = replace(plain, keys=replace(plain.keys, special=torch.tensor([[True, False, False]])))
+    found = {}
+    for exclude in (False, True):
+        kept = HeadOverlap("cross", Selection("layer"), Selection("head"), 1, exclude)
+        kept.begin(batch)
+        kept.request(site := Site("cross", 0, 3, 3))
+        kept.update(WeightBlock(site, (0, 1, 2), range(1), weights, None))
+        kept.commit()
+        found[exclude] = kept.overlaps()[:2, 1:]
+    np.testing.assert_allclose(found[False], [[0.4**0.5, 0.6**0.5], [1, 0]], atol=1e-6)
+    np.testing.assert_allclose(found[True], [[1, 0], [1, 0]], atol=1e-6)
 
 
 def test_a_pass_that_was_broken_off_does_not_count() -> None:

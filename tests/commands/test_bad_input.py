@@ -153,6 +153,11 @@ def test_an_answer_too_large_for_memory_ends_with_5_and_says_what_to_ask(
 def test_too_many_numbers_for_text_end_with_5(cli: Cli, monkeypatch) -> None:
     monkeypatch.setattr("attncli.delivery.LARGEST_TEXT", 8)
     assert_told(cli("show", "a b c", "-m", "scratch", "--json"), 5, "1 map of 3×3: 9 numbers")
+    monkeypatch.setattr("attncli.sources.scratch.ScratchSource.run", lambda *_: pytest.fail("computed"))
+    few = ("-m", "scratch", "--layers", "3", "--layer", "0,1", "--heads", "4", "--json")
+    assert_told(cli("show", "a b c", *few), 5, "at least 2 maps of 3×3: 18 numbers")
+    monkeypatch.undo()
+    monkeypatch.setattr("attncli.delivery.LARGEST_TEXT", 8)
     assert cli("show", "a b c", "-m", "scratch", "--json", "--yes-large").code == 0
     assert cli("show", "a b c", "-m", "scratch", "--json", "--top", "1").code == 0
 

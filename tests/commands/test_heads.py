@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import math
 import os
 import signal
+import threading
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
@@ -89,12 +92,23 @@ def test_where_and_top_choose_heads(cli: Cli, corpus: str, tiny_bert: str) -> No
     found = cli("heads", "--file", corpus, "-m", tiny_bert, *options, "--json").json
     (head,) = found["heads"]
     assert head["layer"] == 1 and head["head"] != 0 and found["where"] == "layer == 1 and head != 0"
+    assert "1 of 6 encoder heads by self" in found["title"]
 
 
 def test_a_pipe_is_a_corpus_and_an_argument_one_text(cli: Cli, tiny_bert: str) -> None:
     piped = cli("heads", "-m", tiny_bert, "--json", stdin=b"it was\nthe animal\n").json
     alone = cli("heads", "it was\nthe animal", "-m", tiny_bert, "--json").json
     assert [piped["corpus"]["texts"], alone["corpus"]["texts"]] == [2, 1]
+
+
+def test_a_named_pipe_is_a_corpus(cli: Cli, tiny_bert: str, tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    writer = threading.Thread(target=path.write_text, args=("it was\nthe animal\n",))
+    writer.start()
+    found = cli("heads", "--file", str(path), "-m", tiny_bert, "--json")
+    writer.join()
+    assert found.json["corpus"]["texts"] == 2
 
 
 def test_bad_lines_are_told_of_with_their_numbers_and_the_rest_is_done(
@@ -149,15 +163,17 @@ def test_random_tokens_need_no_text(cli: Cli, tiny_llama: str) -> None:
 
 
 class Stop:
-    """Presses Ctrl-C after so many passes."""
+    """Presses Ctrl-C after so many passes, or sends another signal."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, passes: int) -> None:
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, passes: int, number: signal.Signals = signal.SIGINT
+    ) -> None:
         self.left, take = passes, _corpus_run.Ledger.take
 
         def stopping(ledger: Any, source: Any, unit: Any) -> int:
             self.left -= 1
             if self.left == 0:
-                os.kill(os.getpid(), signal.SIGINT)
+                os.kill(os.getpid(), number)
             return take(ledger, source, unit)
 
         monkeypatch.setattr(_corpus_run.Ledger, "take", stopping)
@@ -185,6 +201,32 @@ def test_ctrl_c_keeps_what_is_done_and_resume_goes_on_to_the_same_numbers(
     found = cli(*common, "--resume", saved, "--json").json
     assert numbers(found) == numbers(in_one_go) and found["corpus"] == in_one_go["corpus"]
     assert found["clusters"] == in_one_go["clusters"] and found["complete"]
+
+
+def test_sigterm_keeps_what_is_done_too(
+    cli: Cli, corpus: str, tiny_bert: str, tmp_path: Path, small_windows: None
+) -> None:
+    saved = str(tmp_path / "run.json")
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.MonkeyPatch.context() as patch:
+        Stop(patch, 3, signal.SIGTERM)
+        stopped = cli("heads", "--file", corpus, "-m", tiny_bert, "--batch-size", "2", "-o", saved)
+    assert stopped.code == 130 and not json.loads(Path(saved).read_text())["complete"]
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_texts_cut_before_an_interruption_are_counted(
+    cli: Cli, tiny_bert: str, tmp_path: Path, small_windows: None
+) -> None:
+    corpus = tmp_path / "long.txt"
+    corpus.write_text("\n".join(["the animal was too tired . " * 200, *TEXTS, "it was tired . " * 300]))
+    saved = str(tmp_path / "run.json")
+    common = ("heads", "--file", str(corpus), "-m", tiny_bert, "--truncate", "--batch-size", "1")
+    with pytest.MonkeyPatch.context() as patch:
+        Stop(patch, 11)
+        assert cli(*common, "-o", saved).code == 130
+    assert "1 text was cut to the model's length" in json.loads(Path(saved).read_text())["notes"]
+    assert "2 texts were cut to the model's length" in cli(*common, "--resume", saved, "--json").json["notes"]
 
 
 def test_resume_asks_for_the_same_question_and_corpus(
@@ -242,13 +284,43 @@ def test_a_run_is_held_against_an_older_one(cli: Cli, corpus: str, tiny_bert: st
     head["labels"] = ["self"]
     old.write_text(json.dumps(document))
     found = cli(
-        "heads", "--file", corpus, "-m", tiny_bert, "--compare-to", str(old), "--by", "self", "--width", "80"
+        "heads", "--file", corpus, "-m", tiny_bert, "--compare-to", str(old), "--by", "self", "--width", "200"
     )
     assert "1 of 6 heads are called something else" in found.out
     row = next(line for line in found.out.splitlines() if line.startswith("L1H2  self") and "-0.500" in line)
     assert "self → –" in row
     z = -0.5 / math.hypot(*[head["metrics"]["self"]["stderr"]] * 2)
     assert f"{z:.1f}" in row
+
+
+def test_csv_has_what_changed_beside_each_head(cli: Cli, corpus: str, tiny_bert: str, tmp_path: Path) -> None:
+    old = tmp_path / "old.json"
+    cli("heads", "--file", corpus, "-m", tiny_bert, "-o", str(old))
+    document = json.loads(old.read_text())
+    document["heads"] = [head for head in document["heads"] if (head["layer"], head["head"]) != (0, 0)]
+    old.write_text(json.dumps(document))
+    options = ("--compare-to", str(old), "--by", "self", "--batch-size", "1", "-f", "csv")
+    rows = list(csv.DictReader(io.StringIO(cli("heads", "--file", corpus, "-m", tiny_bert, *options).out)))
+    for row in rows:
+        if (row["layer"], row["head"]) == ("0", "0"):
+            assert row["changed_metric"] == row["before"] == row["z"] == ""
+        else:
+            assert row["changed_metric"] == "self"
+            assert float(row["self"]) - float(row["before"]) == pytest.approx(float(row["difference"]))
+
+
+def test_a_run_with_no_head_in_common_is_refused(cli: Cli, tiny_bert: str, tmp_path: Path) -> None:
+    old = tmp_path / "old.json"
+    assert cli("heads", "it was", "-m", "tiny-decoder", "-o", str(old)).code == 0
+    found = cli("heads", "it was", "-m", tiny_bert, "--compare-to", str(old))
+    assert found.code == 2 and "none of its heads are this model's encoder heads" in found.err
+
+
+def test_nothing_changed_is_said(cli: Cli, tiny_bert: str, tmp_path: Path) -> None:
+    old = tmp_path / "old.json"
+    cli("heads", "it was tired", "-m", tiny_bert, "-o", str(old))
+    found = cli("heads", "it was tired", "-m", tiny_bert, "--compare-to", str(old), "--width", "200")
+    assert "0 of 6 heads are called something else, and no number has changed" in found.out
 
 
 @pytest.mark.parametrize(
@@ -265,7 +337,7 @@ def test_a_run_is_held_against_an_older_one(cli: Cli, corpus: str, tiny_bert: st
         (("--probe", "induction"), "--probe makes its own texts", None),
         (("--probe", "indction"), "no such probe", 'did you mean "induction"?'),
         (("--field", "text"), "--field and --pair-field are for a corpus of JSON lines", None),
-        (("--kind", "cross"), "there is only encoder attention here", None),
+        (("--kind", "cross"), "there is only encoder attention here", "of an encoder–decoder, --pair TEXT"),
         (("--file", "x.txt"), "a text and --file were both given", None),
     ],
 )

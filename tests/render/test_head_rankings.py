@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from attncli.labels import cells
 from attncli.render import Options
 from attncli.render.figure import build
 from attncli.render.scales import ranking_scale
-from attncli.view import HeadRanking
+from attncli.view import Column, HeadRanking
 
 
 def rendered(name: str, view: HeadRanking | None = None, **options: object) -> str:
@@ -65,6 +66,16 @@ def test_a_picture_has_a_panel_for_each_kind_and_one_scale() -> None:
         and ">H4<" in rendered("svg")
         and ">previous token (weight)" in rendered("svg")
     )
+
+
+@pytest.mark.parametrize("rows", [2, 6, 30])
+def test_the_name_of_the_scale_is_no_longer_than_its_bar(rows: int) -> None:
+    view = ranking({"encoder": (rows, 4)})
+    figure = build(replace(view, metric=Column("role", "strongest role", "weight")), Options())
+    figure.canvas.draw()
+    bar = figure.axes[-1]
+    assert "strongest role (weight)" in bar.get_ylabel()
+    assert bar.yaxis.label.get_window_extent().height <= bar.get_window_extent().height
 
 
 def test_programs_get_the_rows_and_the_document() -> None:

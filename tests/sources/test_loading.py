@@ -71,6 +71,8 @@ def test_truncated_weights_are_told_with_the_file(copy: Path, keep: int) -> None
 def test_a_broken_config_is_told(copy: Path) -> None:
     (copy / "config.json").write_text("{")
     assert "config.json is no JSON" in failure(copy).message
+    (copy / "config.json").write_text("[]")
+    assert failure(copy).message.endswith("config.json is no JSON object")
 
 
 def test_a_broken_tokenizer_is_told(copy: Path) -> None:
