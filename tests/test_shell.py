@@ -127,7 +127,7 @@ def test_a_script_can_use_json_and_exit_codes() -> None:
 def test_a_closed_stdout_is_told_and_files_do_without_it(tmp_path: Path) -> None:
     closed = shell('attncli show "a b" >&-')
     assert (closed.returncode, closed.stderr.splitlines()[0]) == (1, "error: stdout is closed")
-    assert shell("attncli schema show >&-").stderr == "error: stdout is closed\n"
+    assert shell("attncli schema show >&-").stderr == "error: stdout is closed\nhint: -o FILE writes a file\n"
     file = tmp_path / "run.csv"
     assert shell(f'attncli show "a b" -q -o {file} >&-').returncode == 0 and file.stat().st_size
 
