@@ -39,7 +39,7 @@ def attention_scores(
     """
     if scale is None:
         scale = query.shape[-1] ** -0.5
-    scores = (query @ key.mT) * scale
+    scores = (query @ key.mT).mul_(scale)
     if softcap is not None:
         scores = softcap * torch.tanh(scores / softcap)
     return scores if bias is None else scores + bias
