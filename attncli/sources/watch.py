@@ -21,7 +21,7 @@ from attncli.sources.tap import tapped
 from attncli.sources.trace import NOT_BETWEEN_TOKENS, Frame, SdpaCall, Softmax, Trace
 
 SMALL = 2**14
-"""Numbers in the queries of a call: up to so many it is kept and shown when the model has run.
+"""Numbers in the queries or keys of a call: up to so many it is kept and shown when the model has run.
 
 A short text's layer takes about a millisecond, and what comes between two of them finds its code and data gone from
 the cache, as the model then does: shown one after another at the end, the same work takes half as long.
@@ -129,7 +129,8 @@ class Watch:
 
     def _show(self, site: Site, call: Call, frame: Frame | None, path: str) -> None:
         """Show a call now, or with the others when the model has run, if it is small."""
-        if self._may_wait and self._place is None and call.query.numel() <= SMALL:
+        small = max(call.query.numel(), call.key.numel()) <= SMALL
+        if small and self._may_wait and self._place is None:
             self._waiting.append((site, call.copy(), frame, path))
             return
         self._show_waiting()

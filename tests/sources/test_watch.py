@@ -150,16 +150,22 @@ def test_what_the_model_changes_afterwards_is_shown_as_it_was() -> None:
     torch.testing.assert_close(keep.blocks[0].weights, (0.7 * query @ query.mT).softmax(-1))
 
 
-@pytest.mark.parametrize("why", ["it is large", "its parts are asked for"])
+@pytest.mark.parametrize("why", ["its queries are large", "its keys are large", "its parts are asked for"])
 def test_a_call_does_not_wait_when(why: str, monkeypatch: pytest.MonkeyPatch) -> None:
     class Inspecting(Keep):
         def inspect(self, site: Site, operation: object, output: object) -> None:
             pass
 
-    if why == "it is large":
+    class LastRowAttention(ToyAttention):
+        def forward(self, x: Tensor) -> Tensor:
+            q = self.q_proj(x).unflatten(-1, (HEADS, -1)).transpose(1, 2)
+            return nn.functional.scaled_dot_product_attention(q[:, :, -1:], q, q)
+
+    if why != "its parts are asked for":
         monkeypatch.setattr("attncli.sources.watch.SMALL", 2 * N * D - 1)
-    keep = Keep() if why == "it is large" else Inspecting()
-    model, x = Toy("sdpa"), torch.randn(2, N, D)
+    keep = Inspecting() if why == "its parts are asked for" else Keep()
+    model = Toy("", LastRowAttention("")) if why == "its keys are large" else Toy("sdpa")
+    x = torch.randn(2, N, D)
     with torch.inference_mode(), Watch(model, Emitter([keep]), ("encoder",), 2).watching():
         model(x)
         assert keep.blocks
