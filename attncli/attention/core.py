@@ -74,7 +74,7 @@ def attention_weights(
 
 
 def _softmax(scores: Float[Tensor, "*batch query key"]) -> Float[Tensor, "*batch query key"]:
-    """Take the softmax over the keys; torch's own takes six times as long for rows shorter than a vector."""
+    """Take the softmax over the keys; torch's own takes several times as long for rows shorter than a vector."""
     if scores.shape[-1] >= _LANES or scores.dtype != torch.float32 or scores.device.type != "cpu":
         return torch.softmax(scores, dim=-1)
     powers = (scores - scores.amax(dim=-1, keepdim=True)).exp_()
