@@ -16,7 +16,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attncli import registry
-from attncli.analysis.metrics import weight_on_diagonal, weight_on_pairs, wide
+from attncli.analysis.metrics import row_sums, weight_on_diagonal, weight_on_pairs, wide
 from attncli.record import Batch, WeightBlock
 
 MOST_KEYS = 512
@@ -48,41 +48,40 @@ class _Shared:
         self.block, self.batch = block, batch
 
     @cached_property
-    def columns(self) -> Mapping[str, Tensor]:
-        """The weights' products with some columns, ``(batch, heads, rows)`` each, in float64."""
+    def moments(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Each row's sums of the weights times 1, the key's place and its square, ``(batch, heads, rows)`` each."""
+        place = torch.arange(self.block.weights.shape[-1], device=self.block.weights.device)
+        sums, places, squares = self._products(torch.stack([place**0, place, place**2], dim=-1))
+        return sums, places, squares
+
+    @cached_property
+    def on(self) -> Mapping[str, Tensor]:
+        """Each row's weight on the keys of some kinds, NaN where it may attend to none, ``(batch, heads, rows)``."""
         keys = self.batch.keys
         place = torch.arange(keys.ids.shape[1], device=keys.ids.device)
         first = place == torch.tensor(keys.starts, device=place.device).unsqueeze(1)
-        made = {
-            "sum": torch.ones_like(keys.present),
-            "place": place.expand_as(keys.ids),
-            "square": (place * place).expand_as(keys.ids),
-            "special": keys.special & keys.present,
-            "punctuation": keys.punctuation,
-            "first": first,
-        }
-        self.marks = torch.stack(list(made.values()), dim=-1).to(wide(self.block.weights))
-        weights = self.block.weights
-        batch, heads, height, width = weights.shape
-        products = (weights.reshape(batch, heads * height, width).to(self.marks) @ self.marks).view(
-            batch, heads, height, -1
-        )
-        return dict(zip(made, products.unbind(dim=-1), strict=True))
-
-    @cached_property
-    def reached(self) -> Mapping[str, Tensor]:
-        """Whether a row may attend to any of the keys of a column, ``(#batch, #heads, #rows)``."""
-        _ = self.columns
-        wanted = self.marks[..., 3:]
+        marks = torch.stack([keys.special & keys.present, keys.punctuation, first], dim=-1)
+        wanted = marks.to(self.block.weights)
         if self.block.allowed is None:
             counts = wanted.sum(dim=1)[:, None, None]
         else:
             counts = self.block.allowed.to(wanted) @ wanted.unsqueeze(1)
-        return dict(zip(("special", "punctuation", "first"), (counts > 0).unbind(dim=-1), strict=True))
+        found = [
+            torch.where(reached, weight, torch.nan)
+            for weight, reached in zip(self._products(marks), (counts > 0).unbind(dim=-1), strict=True)
+        ]
+        return dict(zip(("special", "punctuation", "first"), found, strict=True))
+
+    def _products(self, columns: Tensor) -> tuple[Tensor, ...]:
+        """Multiply the weights with columns, ``(#batch, keys, columns)``, in float64, for some of it cancels."""
+        batch, heads, height, width = self.block.weights.shape
+        columns = columns.to(wide(self.block.weights))
+        rows = self.block.weights.reshape(batch, heads * height, width).to(columns)
+        return (rows @ columns).view(batch, heads, height, -1).unbind(dim=-1)
 
     @cached_property
     def sums(self) -> Tensor:
-        return self.columns["sum"]
+        return row_sums(self.block)
 
     @cached_property
     def empty(self) -> Tensor:
@@ -105,10 +104,6 @@ class _Shared:
             return self.sums.new_tensor([[[self.block.weights.shape[-1]]]])
         return self.block.allowed.sum(dim=-1).to(self.sums)
 
-    def on(self, column: str) -> Tensor:
-        """Give the weight on the keys of a column."""
-        return torch.where(self.reached[column], self.columns[column], torch.nan)
-
 
 def _distance(shared: _Shared) -> Tensor:
     block = shared.block
@@ -118,8 +113,9 @@ def _distance(shared: _Shared) -> Tensor:
 
 
 def _span(shared: _Shared) -> Tensor:
-    mean = shared.columns["place"] / shared.sums
-    return (shared.columns["square"] / shared.sums - mean * mean).clamp(min=0.0).sqrt()
+    sums, places, squares = shared.moments
+    mean = places / sums
+    return (squares / sums - mean * mean).clamp(min=0.0).sqrt()
 
 
 def _normalised_entropy(shared: _Shared) -> Tensor:
@@ -138,9 +134,9 @@ _WAYS: Mapping[str, Callable[[_Shared], Tensor]] = {
     "diagonal": lambda shared: weight_on_diagonal(shared.block, 0),
     "previous_token": lambda shared: weight_on_diagonal(shared.block, -1),
     "next_token": lambda shared: weight_on_diagonal(shared.block, 1),
-    "first_token": lambda shared: shared.on("first"),
-    "delimiter": lambda shared: shared.on("special"),
-    "punctuation": lambda shared: shared.on("punctuation"),
+    "first_token": lambda shared: shared.on["first"],
+    "delimiter": lambda shared: shared.on["special"],
+    "punctuation": lambda shared: shared.on["punctuation"],
     "duplicate_token": lambda shared: weight_on_pairs(shared.block, shared.batch.same_token),
     "induction": lambda shared: weight_on_pairs(shared.block, shared.batch.after_same_token),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, cast
@@ -47,26 +47,32 @@ class Measures:
         return self.names[len(self.of_rows) :]
 
     @cached_property
-    def row_metrics(self) -> tuple[RowMetric, ...]:
+    def row_metrics(self) -> Mapping[str, RowMetric]:
         """The functions of those of rows."""
-        return tuple(cast(RowMetric, registry.load("metrics", name)) for name in self.of_rows)
+        return {name: cast(RowMetric, registry.load("metrics", name)) for name in self.of_rows}
 
     @cached_property
     def text_metrics(self) -> tuple[TextMetric, ...]:
         """The functions of those of texts."""
         return tuple(cast(TextMetric, registry.load("metrics", name)) for name in self.of_texts)
 
-    def rows(self, block: WeightBlock, batch: Batch) -> Float[Tensor, "metrics batch heads rows"]:
-        """Give every number of every row of a block; NaN where undefined."""
+    def rows(
+        self, block: WeightBlock, batch: Batch, names: Sequence[str] | None = None
+    ) -> Float[Tensor, "metrics batch heads rows"]:
+        """Give every number of every row of a block, or some of them; NaN where undefined."""
+        names = self.of_rows if names is None else names
         if dense.suits(block, batch):
-            return dense.rows(block, batch, self.of_rows)
-        return self.rows_plainly(block, batch)
+            return dense.rows(block, batch, names)
+        return self.rows_plainly(block, batch, names)
 
-    def rows_plainly(self, block: WeightBlock, batch: Batch) -> Float[Tensor, "metrics batch heads rows"]:
+    def rows_plainly(
+        self, block: WeightBlock, batch: Batch, names: Sequence[str] | None = None
+    ) -> Float[Tensor, "metrics batch heads rows"]:
         """Do the same by asking each metric: the definition, and the way for long texts."""
-        if not self.row_metrics:
+        names = self.of_rows if names is None else names
+        if not names:
             return block.weights.new_zeros(0, *block.weights.shape[:3])
-        return torch.stack([metric.measure(block, batch) for metric in self.row_metrics])
+        return torch.stack([self.row_metrics[name].measure(block, batch) for name in names])
 
 
 def attribute(name: str, key: str) -> Any:

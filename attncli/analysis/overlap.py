@@ -116,7 +116,8 @@ class HeadOverlap:
         found = [(layer.site.layer, head) for layer in self._kept for head in layer.heads]
         if self.products is None:
             self.found, self.products = found, np.zeros((len(found), len(found)))
-        vectors = torch.cat([layer.vectors.flatten(1) for layer in self._kept if layer.vectors is not None])
+        kept = [layer.vectors for layer in self._kept if layer.vectors is not None]
+        vectors = torch.cat(kept).flatten(1)
         self.products += (vectors @ vectors.T).double().cpu().numpy()
         self.rows += float(self._batch.rows[:, :: self._step].sum())
         self._kept.clear()

@@ -303,7 +303,9 @@ class CorpusRun:
     def _units(self, texts: Sequence[Encoded]) -> list[Unit]:
         sample = [text for text in texts if text.ordinal < self.way.null_texts]
         size, seed, feed = self.way.batch_size, self.way.seed, self.source.feed
-        null = [Unit(lambda part=part: feed(part, seed), True) for part in cut_into_batches(sample, size)]  # type: ignore[misc]
+        # A few texts differ more in length: with half as many in a batch there is less padding to go through.
+        half = max(size // 2, 1)
+        null = [Unit(lambda part=part: feed(part, seed), True) for part in cut_into_batches(sample, half)]  # type: ignore[misc]
         plain = [Unit(lambda part=part: feed(part), False) for part in cut_into_batches(texts, size)]  # type: ignore[misc]
         return [*null, *plain]
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -47,6 +47,16 @@ class Call:
     options: Mapping[str, Any]
     output: Tensor | None
     function: Callable[..., Any] | None = None
+
+    def copy(self) -> Call:
+        """Give a call whose tensors stay as they are, whatever the model does with its own from here on."""
+        assert self.output is not None
+        tensors = self.query, self.key, self.value
+        query, key, value = (tensor.clone(memory_format=torch.contiguous_format) for tensor in tensors)
+        return Call(
+            self.implementation, self.module, query, key, value, self.attention_mask, self.options,
+            self.output.clone(), self.function,
+        )  # fmt: skip
 
     def own(self, rows: slice) -> Tensor:
         """Run the attention function on some of the rows alone: ``(batch, heads, rows, value_dim)``."""
@@ -110,13 +120,13 @@ def _wrap(
         given = dict(zip(_ARGUMENTS, args, strict=False)) | kwargs
         options = {name: value for name, value in given.items() if name not in _ARGUMENTS}
         tensors = (given["query"], given["key"], given["value"], given.get("attention_mask"))
-        call = Call(implementation or "eager", given["module"], *tensors, options, None, function)
-        made = None if instead is None else instead(call)
+        seen = implementation or "eager", given["module"], *tensors, options
+        made = None if instead is None else instead(Call(*seen, None, function))
         if made is not None:
             return made, None
         with suppressed():
             result = function(*args, **kwargs)
-        on_call(replace(call, output=result[0]))
+        on_call(Call(*seen, result[0], function))
         return result
 
     attention.attncli_watched = True  # type: ignore[attr-defined]

@@ -58,7 +58,7 @@ class Check:
         """Look at a block, whose rows are counted from the operation's first."""
         self.rows_seen += len(block.rows) * len(block.heads)
         sums = block.weights.sum(dim=-1) if block.sums is None else block.sums
-        if not math.isfinite(float(sums.sum())):
+        if not math.isfinite(_largest(sums)):
             bad = (~torch.isfinite(sums)).any(dim=-1).any(dim=0)
             self.not_finite = block.heads[int(bad.int().argmax())]
             return
@@ -76,8 +76,7 @@ class Check:
             allowed = block.allowed
             if places is not None and allowed.shape[2] > 1:
                 allowed = allowed[:, :, places]
-            denied = weights.masked_fill(allowed, 0.0)
-            self.forbidden = self._worst("forbidden", self.forbidden, denied, block.heads)
+            self._add_forbidden(weights, allowed, block.heads)
         self._add_output(block, weights, rows, live, places)
 
     def compare(self, made: Tensor, own: Callable[[slice], Tensor]) -> None:
@@ -92,6 +91,14 @@ class Check:
             error = made[:, :, rows].float() - own(rows).float()
             allowed = None if self.operation is None else self.operation.allowed(heads, rows)
             self._add_error(error, None if allowed is None else allowed.any(dim=-1), heads, made)
+
+    def _add_forbidden(self, weights: Tensor, allowed: Tensor, heads: tuple[int, ...]) -> None:
+        if allowed.shape[1] == 1 and self.sum_to_one:
+            # Where all heads have one mask, the largest of their weights tells whether there is anything to look for.
+            if _largest(weights.amax(dim=1, keepdim=True).masked_fill(allowed, 0.0)) == 0.0:
+                return
+        denied = weights.masked_fill(allowed, 0.0)
+        self.forbidden = self._worst("forbidden", self.forbidden, denied, heads)
 
     def _add_sums(
         self, block: WeightBlock, sums: Tensor, live: Tensor | None, places: list[int] | None
@@ -116,7 +123,7 @@ class Check:
         theirs = heads_of(self.output, block.heads)[:, :, rows]
         if places is not None:
             theirs, live = theirs[:, :, places], None if live is None else live[:, :, places]
-        self._add_error(ours - theirs, live, block.heads, self.output)
+        self._add_error(ours.sub_(theirs.to(ours.dtype)), live, block.heads, self.output)
 
     def _add_error(self, error: Tensor, live: Tensor | None, heads: tuple[int, ...], output: Tensor) -> None:
         """Take in a difference of outputs.
@@ -130,7 +137,8 @@ class Check:
             # For a row without keys models return zeros, an average or NaN: there is nothing to agree on.
             error = torch.where(live.unsqueeze(-1), error, 0.0)
         if self.largest is None:
-            self.largest = max(_largest(output), 1e-6)
+            # Kernels put the heads behind the rows: so turned it lies in memory as it is read.
+            self.largest = max(_largest(output.transpose(1, 2)), 1e-6)
         so_far = (self.output_error or 0.0) * self.largest
         self.output_error = self._worst("output", so_far, error, heads) / self.largest
 
@@ -194,8 +202,8 @@ def _largest(values: Tensor) -> float:
     """Give the largest absolute value in one step, far faster than a norm; no number where one of them is none."""
     if not values.numel():
         return 0.0
-    low, high = torch.aminmax(values.float())
-    return float(torch.maximum(-low, high))
+    low, high = map(float, torch.aminmax(values.float()))
+    return max(-low, high)
 
 
 def failed(what: str) -> CaptureError:

@@ -229,14 +229,15 @@ def _tiles(
 
 
 def _block(site: Site, operation: AttentionOperation, heads: tuple[int, ...], rows: slice) -> WeightBlock:
-    first = operation.first_query
+    first, weights = operation.first_query, operation.weights(heads, rows)
     return WeightBlock(
         site=site,
         heads=heads,
         rows=range(first + rows.start, first + rows.stop),
-        weights=operation.weights(heads, rows),
+        weights=weights,
         allowed=operation.allowed(heads, rows),
         first_key=operation.first_key,
+        sums=weights.sum(dim=-1),
     )
 
 

@@ -89,10 +89,12 @@ class Stacks:
         self.two_stacks = bool(getattr(model.config, "is_encoder_decoder", False))
         self._siblings: defaultdict[str, set[tuple[int, ...]]] = defaultdict(set)
         self._attention: dict[str, _Place] = {}
+        self._places: dict[str, _Place] = {}
+        self._depths: dict[Kind, int] = {}
         self.names: dict[int, list[str]] = {}
         for name, module in model.named_modules(remove_duplicate=False):
             self.names.setdefault(id(module), []).append(name)
-            place = _place(name)
+            place = self.place(name)
             self._siblings[place.template].add(place.numbers)
             if ATTENTION_CLASS.search(type(module).__name__):
                 self._attention[name] = place
@@ -112,6 +114,12 @@ class Stacks:
             path = path.rpartition(".")[0]
         side = _SIDE.search(path) if self.two_stacks else None
         return path if side is None else str(path[: side.start()].rpartition(".")[0])
+
+    def place(self, name: str) -> _Place:
+        """Take a module's path apart, each once."""
+        if name not in self._places:
+            self._places[name] = _place(name)
+        return self._places[name]
 
     def in_root(self, name: str) -> bool:
         """Tell whether a module belongs to the part of the model that reads the text."""
@@ -168,6 +176,11 @@ class Stacks:
         Raises:
             CaptureError: Neither the config nor the modules tell.
         """
+        if kind not in self._depths:
+            self._depths[kind] = self._find_depth(kind)
+        return self._depths[kind]
+
+    def _find_depth(self, kind: Kind) -> int:
         main = self.main_prefixes(kind)
         layers = [self.layer(place) for place in self._attention.values() if place.prefix in main]
         by_config = _depth(self._config, kind)
@@ -220,7 +233,7 @@ class SiteNamer:
             cross: Whether its keys come from elsewhere, as far as the call shows.
             causal: Whether it hides the future.
         """
-        place = _place(name)
+        place = self.stacks.place(name)
         kind = self._kind(name, cross, causal)
         stack = self._stack(name, place, kind)
         if stack == "" and self._only is not None and "cross" not in (self._only, kind):
@@ -242,7 +255,7 @@ class SiteNamer:
 
     def stack_of(self, name: str) -> str:
         """Give the name of the stack that a module belongs to, whatever its kind of attention."""
-        place = _place(name)
+        place = self.stacks.place(name)
         by_name = self.stacks.kind_by_name(name) or self._only
         for kind in self._main:
             if by_name in (None, kind) and self._stack(name, place, kind) == "":

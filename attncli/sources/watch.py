@@ -20,6 +20,13 @@ from attncli.sources.sites import SiteNamer, Stacks
 from attncli.sources.tap import tapped
 from attncli.sources.trace import NOT_BETWEEN_TOKENS, Frame, SdpaCall, Softmax, Trace
 
+SMALL = 2**14
+"""Numbers in the queries or keys of a call: up to so many it is kept and shown when the model has run.
+
+A short text's layer takes about a millisecond, and what comes between two of them finds its code and data gone from
+the cache, as the model then does: shown one after another at the end, the same work takes half as long.
+"""
+
 _ELSEWHERE = ("key_value_states", "kv")
 _HEADS = ("num_heads", "num_attention_heads", "n_heads", "n_head", "nhead", "heads")
 
@@ -55,6 +62,8 @@ class Watch:
         self._namer = SiteNamer(stacks, kinds)
         self._trace = Trace(stacks.names)
         self._last: tuple[tuple[int, int], ref[Tensor], ref[Tensor]] | None = None
+        self._may_wait = not any(hasattr(observer, "inspect") for observer in emitter.observers)
+        self._waiting: list[tuple[Site, Call, Frame | None, str]] = []
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -66,6 +75,7 @@ class Watch:
         taps = tapped(self._trace, self._modules, self._on_sdpa, self._on_softmax, self._on_leave)
         with taps, watched(self._on_call, self._trace.suppressed, self._instead if self._fast else None):
             yield
+        self._show_waiting()
 
     def _instead(self, call: Call) -> Tensor | None:
         """Compute a call ourselves where that is faster than the model's own kernel, and show it on the way."""
@@ -79,6 +89,7 @@ class Watch:
             if site.stack == self._emitter.stack:
                 self._check_batch(site, max(call.query.shape[0], call.key.shape[0]))
             operation = first_positions(operation_of(call), site, call.module, frame)
+            self._show_waiting()
             return self._emitter.compute(site, operation, call.own).transpose(1, 2).contiguous()
 
     def _on_call(self, call: Call) -> None:
@@ -117,6 +128,20 @@ class Watch:
         self._show(self._name(frame, frame.module, query, key, cross, causal), made, frame, "interface")
 
     def _show(self, site: Site, call: Call, frame: Frame | None, path: str) -> None:
+        """Show a call now, or with the others when the model has run, if it is small."""
+        small = max(call.query.numel(), call.key.numel()) <= SMALL
+        if small and self._may_wait and self._place is None:
+            self._waiting.append((site, call.copy(), frame, path))
+            return
+        self._show_waiting()
+        self._show_now(site, call, frame, path)
+
+    def _show_waiting(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for site, call, frame, path in waiting:
+            self._show_now(site, call, frame, path)
+
+    def _show_now(self, site: Site, call: Call, frame: Frame | None, path: str) -> None:
         assert call.output is not None
 
         def operation() -> AttentionOperation:
@@ -164,6 +189,7 @@ class Watch:
         if allowed is not None:
             # Models give rows without any key an average, or anything: here they are empty.
             weights = weights * allowed.any(dim=-1, keepdim=True)
+        self._show_waiting()
         self._emitter.emit_weights(site, weights, allowed, "eager")
 
     def _name(

@@ -1,10 +1,14 @@
 """The fast way for short texts against the metrics themselves."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from attncli.analysis import dense
 from attncli.analysis.measures import Measures, evenly, without_keys
+from attncli.analysis.metrics import weight_on_pairs
+from attncli.analysis.pair_sums import PairSums, suits
 from attncli.record import Axis, Batch, Kind, Site, WeightBlock
 
 
@@ -80,3 +84,54 @@ def test_a_row_on_left_out_keys_alone_has_nothing_left() -> None:
     block = WeightBlock(Site("encoder", 0, 1, 1), (0,), range(2), weights, None)
     left, dropped = without_keys(block, torch.tensor([[True, False]]))
     assert left.weights[0, 0].tolist() == [[0, 0], [0, 1]] and dropped[0, 0].tolist() == [1, 0.5]
+
+
+@pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
+@pytest.mark.parametrize("left", [False, True])
+@pytest.mark.parametrize("formerly", [False, True])
+def test_sums_over_pairs_are_those_of_the_metrics_own_rows(kind: Kind, left: bool, formerly: bool) -> None:
+    batch = a_batch(3, 7, 1, left=left)
+    block = a_block(batch, kind, 2)
+    measures = Measures.of_kind(kind)
+    other = torch.tensor([0, 2, 2]), torch.tensor([2, 0, 5]), torch.tensor([1, 0, 2])
+    former = {"diagonal" if kind == "cross" else "previous_token": other} if formerly else {}
+    pairs = PairSums.of(block, batch, measures.of_rows, former)
+    assert pairs is not None and suits(block, batch) and (formerly or pairs.fit(block))
+    found, counted = pairs.sums(block), batch.rows.unsqueeze(1)
+    for name, sums, counts in zip(pairs.names, found, pairs.counts, strict=True):
+        own = measures.row_metrics[name].measure(block, batch).masked_fill(~counted, torch.nan)
+        rows = weight_on_pairs(block, former[name]) if name in former else own
+        torch.testing.assert_close(sums, rows.nansum(-1).T, rtol=1e-6, atol=1e-6, msg=name)
+        assert torch.equal(counts.expand(4, -1).long(), (~rows.isnan()).sum(-1).T)
+    assert set(pairs.names) | {"entropy", "normalised_entropy", "effective_keys", "maximum", "span"} == set(
+        measures.of_rows
+    )
+
+
+def test_sums_over_pairs_do_not_suit_heads_with_masks_of_their_own_nor_rows_that_a_sink_has_emptied() -> None:
+    batch = a_batch(3, 7, 1)
+    block = a_block(batch, "encoder", 2)
+    pairs = PairSums.of(block, batch, ["self"], {})
+    assert pairs is not None and pairs.fit(block)
+    assert not pairs.fit(replace(block, weights=block.weights * 0.9))
+    assert block.allowed is not None
+    assert not suits(replace(block, allowed=block.allowed.expand(-1, 4, -1, -1)), batch)
+    assert not suits(replace(block, rows=range(5), weights=block.weights[:, :, :5]), batch)
+    assert PairSums.of(block, batch, ["entropy"], {}) is None
+
+
+def test_the_span_of_a_sharp_head_is_exact_far_from_the_beginning() -> None:
+    dice = torch.Generator().manual_seed(7)
+    scores = 14 * torch.eye(100).roll(-1, 1) + torch.rand(2, 3, 100, 100, generator=dice)
+    block = WeightBlock(Site("encoder", 0, 3, 3), (0, 1, 2), range(100), scores.softmax(-1), None)
+    block = replace(block, sums=block.weights.sum(-1))
+    present = torch.ones(2, 100, dtype=torch.bool)
+    axis = Axis(torch.zeros(2, 100, dtype=torch.long), present, ~present, ~present)
+    measures = Measures.of_kind("encoder", ["span"])
+    place = torch.arange(100, dtype=torch.float64)
+    weights = block.weights.double() / block.weights.double().sum(-1, keepdim=True)
+    mean = (weights * place).sum(-1, keepdim=True)
+    exact = (weights * (place - mean) ** 2).sum(-1).sqrt().float()
+    torch.testing.assert_close(
+        measures.rows(block, Batch(axis, axis, present))[0], exact, atol=1e-6, rtol=1e-6
+    )

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from attncli.analysis.measures import Measures, without_keys
+from attncli.analysis.observers import head_tallies
 from attncli.analysis.observers.head_tallies import HeadTallies, former_neighbours
 from attncli.analysis.overlap import HeadOverlap
 from attncli.analysis.roles import Thresholds, heads_of
@@ -304,3 +305,21 @@ def test_overlap_is_1_with_itself(tiny_llama: str) -> None:
         model.run(feed, [kept])
         kept.commit()
     np.testing.assert_allclose(np.diag(kept.overlaps()), 1, atol=1e-5)
+
+
+@pytest.mark.parametrize("family", ["tiny_bert", "tiny_llama"])
+@pytest.mark.parametrize("exclude", [False, True])
+@pytest.mark.parametrize("heads", ["all", "1,0"])
+def test_sums_over_pairs_change_no_number(
+    family: str, exclude: bool, heads: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = BatchedModel(loaded(request.getfixturevalue(family)))
+    fast = tallies_of(model, shuffle=True, exclude=exclude, heads=heads)
+    made: list[object] = []
+    monkeypatch.setattr(head_tallies, "suits", lambda *given: made.append(given))
+    plain = tallies_of(model, shuffle=True, exclude=exclude, heads=heads)
+    assert made
+    for one, other in zip(fast.by_layer.values(), plain.by_layer.values(), strict=True):
+        for ours, theirs in zip(one.parts(), other.parts(), strict=True):
+            np.testing.assert_array_equal(ours.sums[:2], theirs.sums[:2])
+            np.testing.assert_allclose(ours.sums, theirs.sums, rtol=2e-6, atol=2e-6)

@@ -82,6 +82,16 @@ def test_means_over_heads_and_layers_are_means() -> None:
     assert (both.matrices()[0].layer, both.matrices()[0].head) == ("mean", "mean")
 
 
+def test_a_small_answer_is_taken_without_asking_what_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr("attncli.analysis.observers.full_weights.available_bytes", lambda: asked.append(1))
+    emit([full()])
+    assert not asked
+    monkeypatch.setattr("attncli.analysis.observers.full_weights.UNASKED", 12 * QUERIES * KEYS * 5)
+    emit([full()])
+    assert asked
+
+
 def test_an_answer_that_does_not_fit_in_memory_is_refused_with_the_arithmetic() -> None:
     kept = full(memory=lambda: 1000)
     with pytest.raises(

@@ -146,6 +146,20 @@ def test_very_large_scores_do_not_overflow():
 # -- rows without keys, and NaN that no row may see --------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("keys", [1, 7, 15, 16, 17])
+def test_rows_shorter_than_a_vector_have_pytorchs_weights_and_gradients(keys):
+    scores = 30 * torch.randn(2, 3, keys, generator=torch.Generator().manual_seed(keys))
+    scores[0, 1, 0] = -torch.inf if keys > 1 else 0.0
+    scores[1, 2, -1] = torch.nan
+    ours, theirs = (scores.clone().requires_grad_() for _ in range(2))
+    weights, expected = attention_weights(ours), theirs.softmax(-1)
+    torch.testing.assert_close(weights, expected, rtol=1e-6, atol=1e-7, equal_nan=True)
+    upstream = torch.arange(float(keys)).expand_as(scores)
+    for made in (weights, expected):
+        made[:1].backward(upstream[:1])
+    torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-5, atol=1e-6, equal_nan=True)
+
+
 def test_a_fully_masked_row_gives_zeros():
     query, key, value = tensors(2)
     mask = torch.ones(7, 11, dtype=torch.bool)

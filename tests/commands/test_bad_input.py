@@ -145,6 +145,7 @@ def test_an_answer_too_large_for_memory_ends_with_5_and_says_what_to_ask(
     cli: Cli, monkeypatch, tiny_bert: str
 ) -> None:
     monkeypatch.setattr("attncli.analysis.observers.full_weights.available_bytes", lambda: 100)
+    monkeypatch.setattr("attncli.analysis.observers.full_weights.UNASKED", 0)
     assert_told(
         cli("show", "it was", "-m", tiny_bert), 5, "6 maps of 4×4 weights: 480 B needed; 100 B are free"
     )

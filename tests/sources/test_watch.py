@@ -111,6 +111,96 @@ def test_torchs_own_attention_module_is_seen_on_its_fused_path_too(need_weights:
     torch.testing.assert_close(keep.blocks[0].weights, theirs)
 
 
+def test_torchs_own_layer_is_seen_though_it_would_run_in_one_step_by_itself() -> None:
+    class AskingLayer(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.attention = nn.TransformerEncoderLayer(D, HEADS, 8, batch_first=True)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.attention(x)
+
+    torch.manual_seed(0)
+    keep, model, x = Keep(), Toy("", AskingLayer()).eval(), torch.randn(2, N, D)
+    with torch.inference_mode(), Watch(model, Emitter([keep]), ("encoder",), 2).watching():
+        model(x)
+    gated = x * torch.softmax(x, -1)
+    inner = model.layers[0].attention.self_attn
+    theirs = nn.MultiheadAttention.forward(inner, gated, gated, gated, average_attn_weights=False)[1]
+    torch.testing.assert_close(keep.blocks[0].weights, theirs)
+
+
+class ChangingAttention(ToyAttention):
+    """Changes its query and its output in place when they have been used, as some gates do."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        q = self.q_proj(x).unflatten(-1, (HEADS, -1)).transpose(1, 2)
+        output = nn.functional.scaled_dot_product_attention(q, q, q, scale=0.7)
+        q.mul_(3.0)
+        return output.sigmoid_()
+
+
+def test_what_the_model_changes_afterwards_is_shown_as_it_was() -> None:
+    torch.manual_seed(0)
+    keep, model, x = Keep(), Toy("", ChangingAttention("")), torch.randn(2, N, D)
+    with torch.inference_mode(), Watch(model, Emitter([keep]), ("encoder",), 2).watching():
+        model(x)
+        assert not keep.blocks  # it waits until the model has run
+    query = model.layers[0].q_proj(x * torch.softmax(x, -1)).unflatten(-1, (HEADS, -1)).transpose(1, 2)
+    torch.testing.assert_close(keep.blocks[0].weights, (0.7 * query @ query.mT).softmax(-1))
+
+
+@pytest.mark.parametrize("why", ["its queries are large", "its keys are large", "its parts are asked for"])
+def test_a_call_does_not_wait_when(why: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Inspecting(Keep):
+        def inspect(self, site: Site, operation: object, output: object) -> None:
+            pass
+
+    class LastRowAttention(ToyAttention):
+        def forward(self, x: Tensor) -> Tensor:
+            q = self.q_proj(x).unflatten(-1, (HEADS, -1)).transpose(1, 2)
+            return nn.functional.scaled_dot_product_attention(q[:, :, -1:], q, q)
+
+    if why != "its parts are asked for":
+        monkeypatch.setattr("attncli.sources.watch.SMALL", 2 * N * D - 1)
+    keep = Inspecting() if why == "its parts are asked for" else Keep()
+    model = Toy("", LastRowAttention("")) if why == "its keys are large" else Toy("sdpa")
+    x = torch.randn(2, N, D)
+    with torch.inference_mode(), Watch(model, Emitter([keep]), ("encoder",), 2).watching():
+        model(x)
+        assert keep.blocks
+
+
+def test_calls_are_shown_in_their_order_though_small_ones_wait() -> None:
+    torch.manual_seed(0)
+    keep, model, x = Keep(), Toy("sdpa"), torch.randn(2, N, D)
+    small, at_once = model.layers[0], ToyAttention("plain")
+    model.layers = nn.ModuleList([small, at_once])
+    model.config.num_hidden_layers = 2
+    with torch.inference_mode(), Watch(model, Emitter([keep]), ("encoder",), 2).watching():
+        at_once(small(x).transpose(1, 2).flatten(2))
+    assert [(block.site.layer, block.site.module) for block in keep.blocks] == [
+        (0, "layers.0"),
+        (1, "layers.1"),
+    ]
+
+
+def test_every_forward_is_put_back_that_of_an_object_too() -> None:
+    model, x, keep = Toy("sdpa"), torch.randn(2, N, D), Keep()
+    attention, calls = model.layers[0], []
+    of_class = attention.forward
+
+    def own(x: Tensor) -> Tensor:
+        calls.append(inspect.signature(attention.forward))
+        return of_class(x)
+
+    attention.forward = own
+    with torch.inference_mode(), Watch(model, Emitter([keep]), ("encoder",), 2).watching():
+        model(x)
+    assert vars(attention)["forward"] is own and "forward" not in vars(model)
+    assert keep.blocks and calls == [inspect.signature(own)]
+
+
 def test_everything_that_was_wrapped_is_put_back() -> None:
     before = (nn.functional.softmax, torch.softmax, nn.functional.scaled_dot_product_attention)
     with pytest.raises(CaptureError):

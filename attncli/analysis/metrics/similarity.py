@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from attncli.analysis.metrics import row_sums
 from attncli.record import Batch, WeightBlock
 from attncli.registry import Entry
 
@@ -23,6 +24,6 @@ def vectors(block: WeightBlock, batch: Batch) -> Float[Tensor, "batch heads rows
     p is a weight's share of its row's sum.
     """
     counted = batch.rows[:, None, block.rows.start : block.rows.stop, None]
-    sums = block.weights.sum(dim=-1, keepdim=True)
+    sums = row_sums(block).unsqueeze(-1)
     share = torch.where(counted & (sums > 0), 1 / sums, 0.0)
-    return (block.weights * share).sqrt()
+    return (block.weights * share).sqrt_()

@@ -16,6 +16,9 @@ from attncli.memory import available_bytes, human_bytes
 from attncli.record import Kind, Request, Site, WeightBlock
 from attncli.view import Matrix
 
+UNASKED = 2**20
+"""Bytes: so much is taken without asking what is free, which takes as long as two layers of a short text."""
+
 
 @dataclass
 class FullWeights:
@@ -92,6 +95,8 @@ class FullWeights:
         layers = 1 if self.layers.mean else len(self._wanted_layers)
         maps = layers * (1 if self.heads.mean else len(heads))
         needed = maps * len(self._rows) * len(self._keys) * 5  # float32 weights and a byte of mask
+        if self.memory is None and needed < UNASKED:
+            return
         free = (self.memory or available_bytes)()
         if free is not None and needed > free:
             raise TooLargeError(

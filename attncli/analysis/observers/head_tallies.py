@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 import torch
@@ -12,6 +12,7 @@ from torch import Tensor
 from attncli.analysis.measures import Measures, attribute, batch_without_specials, evenly, without_keys
 from attncli.analysis.metrics import weight_on_pairs, wide
 from attncli.analysis.observers.places import Part, heads_in
+from attncli.analysis.pair_sums import Pairs, PairSums, same_mask, suits
 from attncli.analysis.selection import Selection
 from attncli.analysis.tallies import Numbers, Tally
 from attncli.record import Batch, Kind, Request, Shuffled, Site, WeightBlock
@@ -61,9 +62,11 @@ class HeadTallies:
     exclude_special: bool = False
     by_layer: dict[int, LayerTallies] = field(default_factory=dict)
     _batch: Batch | None = None
-    _shuffled: Shuffled | None = None
+    _null: bool = False
+    _former: Mapping[str, Pairs] = field(default_factory=dict)
     _open: _Open | None = None
     _even: _Even | None = None
+    _pairs: PairSums | None = None
     _passed: list[_Open] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -84,7 +87,8 @@ class HeadTallies:
         """
         self._specials = batch.keys.special
         self._batch = batch_without_specials(batch) if self.exclude_special else batch
-        self._null, self._shuffled, self._even, self._open = null, shuffled, None, None
+        self._null, self._even, self._open, self._pairs = null, None, None, None
+        self._former = self._find_former(self._batch, shuffled) if null and shuffled else {}
         self._passed.clear()
 
     def request(self, site: Site) -> Request | None:
@@ -104,24 +108,23 @@ class HeadTallies:
         if self.exclude_special:
             block, dropped = without_keys(block, self._specials)
         place, part = heads_in(block, self._open.heads)
-        if self._null:
-            rows = _null_rows(self.measures, block, self._batch, self._shuffled)
-            self._add(self._open.found, rows, place, part, self._null_places)
-            self._collect(self._open.found, block, place, part)
-            return
-        self._add(self._open.found, self._rows(block, dropped), place, part)
+        self._add_rows(self._open.found, block, None if self._null else dropped, place, part)
         self._collect(self._open.found, block, place, part)
-        self._add_even(block, place)
+        if not self._null:
+            self._add_even(block, place)
 
     def commit(self) -> None:
         """Take in what a whole pass has given."""
         self._close()
+        even: dict[int, tuple[Numbers, Numbers]] = {}  # most layers share one
         for passed in self._passed:
             tallies = self._tallies(passed.site, passed.heads)
             into = tallies.shuffled if self._null else tallies.found
             into.add(*self._of_texts(passed.found))
             if not self._null:
-                tallies.chance.add(*self._of_texts(passed.even))
+                if id(passed.even) not in even:
+                    even[id(passed.even)] = self._of_texts(passed.even)
+                tallies.chance.add(*even[id(passed.even)])
         self._passed.clear()
 
     def _tallies(self, site: Site, heads: tuple[int, ...]) -> LayerTallies:
@@ -139,38 +142,68 @@ class HeadTallies:
             torch.zeros(shape, dtype=kind, device=device), torch.zeros(shape, dtype=kind, device=device)
         )
 
-    def _rows(self, block: WeightBlock, dropped: Tensor | None) -> Tensor:
-        """Give the numbers of all rows, NaN where one does not count."""
-        assert self._batch is not None
-        found = self.measures.rows(block, self._batch)
-        counted = self._batch.rows[:, block.rows.start : block.rows.stop]
-        if dropped is not None:
-            found = torch.cat([found, dropped.unsqueeze(0)])
-        return found.masked_fill(~counted.unsqueeze(1), torch.nan)
-
-    def _add(
-        self, sums: _Sums, rows: Tensor, place: Part, part: Part, metrics: list[int] | None = None
+    def _add_rows(
+        self, sums: _Sums, block: WeightBlock, dropped: Tensor | None, place: Part, part: Part
     ) -> None:
+        """Add the numbers of a block's rows that count to each text's sums."""
+        assert self._batch is not None
+        names = self._asked()
+        pairs = self._pairs_for(block)
+        if pairs is not None:
+            sums.add(self._places(pairs.names), place, pairs.sums(block)[:, part], pairs.counts)
+            names = [name for name in names if name not in pairs.names]
+        found = self.measures.rows(block, self._batch, names)
+        if dropped is not None:
+            found, names = torch.cat([found, dropped.unsqueeze(0)]), [*names, EXCLUDED]
+        counted = self._batch.rows[:, block.rows.start : block.rows.stop]
+        found = found.masked_fill(~counted.unsqueeze(1), torch.nan)
+        for number, name in enumerate(names):
+            if name in self._former:
+                found[number] = weight_on_pairs(block, self._former[name])
+        self._add(sums, found, place, part, self._places(names))
+
+    def _asked(self) -> list[str]:
+        """Give the metrics of rows that the pass is for: of other tokens not those held against chance alone."""
+        names = self.measures.of_rows
+        if not self._null:
+            return list(names)
+        return [
+            name
+            for name in names
+            if name in self._former or attribute(name, "null") in ("places", "shuffled")
+        ]
+
+    def _find_former(self, batch: Batch, shuffled: Shuffled) -> dict[str, Pairs]:
+        """Give the pairs in whose place a shuffled text has others, for metrics that are held against these."""
+        return {
+            name: former_neighbours(batch, shuffled, attribute(name, "offset"))
+            for name in self.measures.of_rows
+            if attribute(name, "null") == "pairs"
+        }
+
+    def _pairs_for(self, block: WeightBlock) -> PairSums | None:
+        """Give the marks for a block's mask, which most layers share; None where they do not suit it."""
+        assert self._batch is not None
+        if not suits(block, self._batch):
+            return None
+        if self._pairs is None or not same_mask(self._pairs.allowed, block.allowed):
+            self._pairs = PairSums.of(block, self._batch, self._asked(), self._former)
+        return self._pairs if self._pairs is not None and self._pairs.fit(block) else None
+
+    def _places(self, names: Sequence[str]) -> list[int]:
+        """Give where metrics stand among the names."""
+        return [self.names.index(name) for name in names]
+
+    def _add(self, sums: _Sums, rows: Tensor, place: Part, part: Part, metrics: list[int]) -> None:
         """Add rows, ``(metrics, batch, heads, rows)``, to each text's sums.
 
         Args:
-            metrics: Which ones the rows are of, as places among the names; by default all that are of rows.
+            metrics: Which ones the rows are of, as places among the names.
         """
         rows = rows[:, :, part].transpose(1, 2)
         there = ~rows.isnan()
-        numbers = list(self._row_places) if metrics is None else metrics
         values = torch.where(there, rows, 0.0).sum(dim=-1, dtype=sums.values.dtype)
-        sums.values[numbers, place] += values
-        sums.counts[numbers, place] += there.sum(dim=-1).to(sums.counts)
-
-    @cached_property
-    def _row_places(self) -> tuple[int, ...]:
-        """Where the metrics of rows stand among the names: at the front, and what was left out at the end."""
-        return (*range(len(self.measures.of_rows)), *range(len(self.measures.names), len(self.names)))
-
-    @cached_property
-    def _null_places(self) -> list[int]:
-        return list(range(len(self.measures.of_rows)))
+        sums.add(metrics, place, values, there.sum(dim=-1))
 
     def _collect(self, sums: _Sums, block: WeightBlock, place: Part, part: Part) -> None:
         """Add to what the metrics of texts gather."""
@@ -190,7 +223,7 @@ class HeadTallies:
             return
         even, all_heads = evenly(block), slice(None)
         dropped = torch.zeros_like(even.weights[..., 0]) if self.exclude_special else None
-        self._add(self._open.even, self._rows(even, dropped), place, all_heads)
+        self._add_rows(self._open.even, even, dropped, place, all_heads)
         self._collect(self._open.even, even, place, all_heads)
         if every and len(block.heads) == len(self._open.heads):
             self._even = _Even(block.allowed, self._open.even)
@@ -213,24 +246,7 @@ class HeadTallies:
         return values, counts
 
 
-def _null_rows(measures: Measures, block: WeightBlock, batch: Batch, shuffled: Shuffled | None) -> Tensor:
-    """Measure other tokens as each metric's null asks; NaN for those that are held against chance alone."""
-    found = measures.rows(block, batch)
-    counted = batch.rows[:, block.rows.start : block.rows.stop].unsqueeze(1)
-    for place, name in enumerate(measures.of_rows):
-        null = attribute(name, "null")
-        if null == "pairs" and shuffled is not None:
-            found[place] = weight_on_pairs(
-                block, former_neighbours(batch, shuffled, attribute(name, "offset"))
-            )
-        elif null in ("places", "shuffled"):
-            found[place].masked_fill_(~counted, torch.nan)
-        else:
-            found[place] = torch.nan
-    return found
-
-
-def former_neighbours(batch: Batch, shuffled: Shuffled, offset: int) -> tuple[Tensor, Tensor, Tensor]:
+def former_neighbours(batch: Batch, shuffled: Shuffled, offset: int) -> Pairs:
     """Give where rows and the keys that stood beside them are after the shuffling: texts, rows, keys.
 
     Args:
@@ -254,6 +270,15 @@ class _Sums:
     counts: Tensor
     texts: dict[str, Tensor] = field(default_factory=dict)
 
+    def add(self, metrics: Sequence[int], heads: Part, values: Tensor, counts: Tensor) -> None:
+        """Add to some metrics of some heads; of size 1 along the heads where it is the same for all."""
+        places = torch.tensor(metrics, device=self.values.device)
+        for into, added in ((self.values, values), (self.counts, counts)):
+            picked = into[:, heads]  # a copy where the heads do not follow each other
+            picked.index_add_(0, places, added.to(into).expand(-1, picked.shape[1], -1))
+            if not isinstance(heads, slice):
+                into[:, heads] = picked
+
 
 @dataclass
 class _Open:
@@ -274,9 +299,7 @@ class _Even:
 
     def fits(self, block: WeightBlock) -> bool:
         """Tell whether a block's rows may attend to just the same keys."""
-        if block.allowed is None or self.allowed is None:
-            return block.allowed is self.allowed
-        return block.allowed.shape == self.allowed.shape and torch.equal(block.allowed, self.allowed)
+        return same_mask(block.allowed, self.allowed)
 
 
 def _is_whole(block: WeightBlock, batch: Batch) -> bool:

@@ -1,0 +1,140 @@
+"""Metrics that add up weights, summed over the rows of whole short texts: all of them, for all heads, in one product.
+
+The weight on the row's own token, on the one before, on delimiters or on earlier mentions of a token is Σ w·m over
+pairs of a row and a key, where the marks m (0 or 1) depend on the text and not on the head; the distance is the same
+with |row − key| for a mark. So the marks are made once for a batch, and a layer's weights are gone through once. The
+metrics' own files are the definition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from attncli.record import Batch, WeightBlock
+
+MOST_KEYS = 128
+"""So many keys squared are added up in float32 without losing more than a millionth."""
+
+Pairs = tuple[Tensor, Tensor, Tensor]
+"""Texts, rows and keys."""
+
+FULL = 1e-6
+"""How far a row's sum may be from 1: the distance is a share of it, and a row without weights counts for nothing."""
+
+
+@dataclass(frozen=True)
+class PairSums:
+    """The marks of a batch.
+
+    Args:
+        names: The metrics.
+        allowed: The mask that they were made for.
+        rows: Which rows matter.
+        marks: Of each pair of a row that counts and a key, ``(batch, row · key, metrics)``.
+        counts: In how many rows of each text each metric is defined, ``(metrics, 1, batch)``.
+    """
+
+    names: tuple[str, ...]
+    allowed: Tensor | None
+    rows: Bool[Tensor, "batch query"]
+    marks: Float[Tensor, "batch pairs metrics"]
+    counts: Float[Tensor, "metrics 1 batch"]
+
+    @classmethod
+    def of(
+        cls, block: WeightBlock, batch: Batch, wanted: Sequence[str], instead: Mapping[str, Pairs]
+    ) -> PairSums | None:
+        """Make the marks of a batch for the mask of a block; None where none of the metrics is of this form.
+
+        Args:
+            instead: Pairs that some metrics look at instead of their own, in whatever row.
+        """
+        names = tuple(name for name in wanted if name in _MARKS)
+        if not names:
+            return None
+        shape = *batch.rows.shape, batch.keys.ids.shape[1]
+        counted = batch.rows.unsqueeze(2)
+        marks = torch.stack(
+            [
+                _paired(batch, instead[name])
+                if name in instead
+                else _MARKS[name](batch).expand(shape) * counted
+                for name in names
+            ]
+        )
+        if block.allowed is not None:
+            marks = marks * block.allowed[:, 0].expand(shape)
+        defined = (marks > 0).any(dim=3)
+        rows = batch.rows | defined.any(dim=0)
+        if "distance" in names:
+            defined[names.index("distance")] = batch.rows
+        return cls(
+            names,
+            block.allowed,
+            rows,
+            marks.flatten(2).permute(1, 2, 0).to(block.weights),
+            defined.sum(dim=2).unsqueeze(1).to(block.weights),
+        )
+
+    def fit(self, block: WeightBlock) -> bool:
+        """Tell whether all rows of a block that count sum to 1."""
+        sums = block.weights.sum(dim=-1) if block.sums is None else block.sums
+        apart = torch.where(self.rows.unsqueeze(1), sums - 1.0, 0.0).abs_()
+        return bool(apart.amax() <= FULL)
+
+    def sums(self, block: WeightBlock) -> Float[Tensor, "metrics heads batch"]:
+        """Give each metric's sum over the rows of each text."""
+        return (block.weights.flatten(2) @ self.marks).permute(2, 1, 0)
+
+
+def suits(block: WeightBlock, batch: Batch) -> bool:
+    """Tell whether a block is all of a batch of short texts, under a mask that is the same for all heads."""
+    whole = block.weights.shape[2:] == (batch.rows.shape[1], batch.keys.ids.shape[1])
+    shared = block.allowed is None or block.allowed.shape[1] == 1
+    return whole and shared and block.weights.shape[-1] <= MOST_KEYS
+
+
+def same_mask(one: Tensor | None, other: Tensor | None) -> bool:
+    """Tell whether two masks allow the same."""
+    if one is None or other is None:
+        return one is other
+    return one is other or (one.shape == other.shape and torch.equal(one, other))
+
+
+def _beside(offset: int) -> Callable[[Batch], Tensor]:
+    return lambda batch: _apart(batch) == offset
+
+
+def _apart(batch: Batch) -> Tensor:
+    """Give how far each key stands behind each row, ``(1, query, key)``."""
+    row, key = (torch.arange(axis.ids.shape[1]).to(batch.rows.device) for axis in (batch.queries, batch.keys))
+    return (key - row.unsqueeze(1)).unsqueeze(0)
+
+
+def _first(batch: Batch) -> Tensor:
+    places = torch.arange(batch.keys.ids.shape[1]).to(batch.rows.device)
+    return (places == torch.tensor(batch.keys.starts).to(places).unsqueeze(1)).unsqueeze(1)
+
+
+def _paired(batch: Batch, pairs: Pairs) -> Tensor:
+    marks = batch.rows.new_zeros(*batch.rows.shape, batch.keys.ids.shape[1])
+    return marks.index_put_(pairs, batch.rows.new_ones(()))
+
+
+_MARKS: Mapping[str, Callable[[Batch], Tensor]] = {
+    "distance": lambda batch: _apart(batch).abs(),
+    "self": _beside(0),
+    "diagonal": _beside(0),
+    "previous_token": _beside(-1),
+    "next_token": _beside(1),
+    "first_token": _first,
+    "delimiter": lambda batch: (batch.keys.special & batch.keys.present).unsqueeze(1),
+    "punctuation": lambda batch: batch.keys.punctuation.unsqueeze(1),
+    "duplicate_token": lambda batch: _paired(batch, batch.same_token),
+    "induction": lambda batch: _paired(batch, batch.after_same_token),
+}
