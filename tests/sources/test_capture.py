@@ -225,11 +225,11 @@ def test_a_half_precision_model_is_recomputed_in_float32_and_checked(dtype: torc
         ("annalog-marian", "CC(=O)Nc1ccc(O)cc1", "CC(=O)Nc1ccc(O)cc1"),
     ],
 )
-@pytest.mark.parametrize(("dtype", "within"), [("float64", 1e-7), ("float32", 2e-5)])
+@pytest.mark.parametrize(("dtype", "within"), [("float64", 1e-6), ("float32", 2e-5)])
 def test_real_models_equal_eager(
     model_folder: Callable[[str], Path], name: str, text: str, pair: str | None, dtype: str, within: float
 ) -> None:
-    """In float32 the model's two kernels differ by 1e-5 themselves after some layers; in float64 by no more than rounding (softmax is in float32 in some)."""
+    """In float32 a model's two kernels differ by 1e-5 themselves after some layers; SmolLM2's softmax is always in it."""
     from attncli.sources.loading import LoadOptions
     from attncli.sources.pretrained import open_model
 
