@@ -290,12 +290,14 @@ class HeadMap:
         layers: True layer index of each row.
         heads: Head of each column.
         values: ``(layers, heads)`` float32; NaN where a layer has no such head, or nothing was measured there.
+        gaps: What NaN means, in a few words.
     """
 
     kind: str
     layers: tuple[int, ...]
     heads: tuple[int, ...]
     values: NDArray[np.float32]
+    gaps: str = "no number"
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,12 +28,14 @@ class Measured:
     Args:
         layers: True layer indices.
         metrics: Their names, in the order that they have in data.
+        count: How many heads that were: fewer than layers times heads where layers differ.
     """
 
     kind: Kind
     layers: tuple[int, ...]
     heads: tuple[int, ...]
     metrics: tuple[str, ...]
+    count: int
 
     @classmethod
     def of(cls, kind: Kind, heads: Sequence[Head]) -> Measured:
@@ -43,6 +45,7 @@ class Measured:
             tuple(sorted({head.layer for head in heads})),
             tuple(sorted({head.head for head in heads})),
             tuple(dict.fromkeys(name for head in heads for name in head.numbers)),
+            len(heads),
         )
 
 
@@ -91,7 +94,14 @@ def _map(ranked: Ranked) -> HeadMap:
     values = np.full((len(layers), len(heads)), np.nan, dtype=np.float32)
     for head in ranked.heads:
         values[layers.index(head.layer), heads.index(head.head)] = head.value(ranked.by)
-    return HeadMap(ranked.measured.kind, layers, heads, values)
+    return HeadMap(ranked.measured.kind, layers, heads, values, _what_gaps_mean(ranked))
+
+
+def _what_gaps_mean(ranked: Ranked) -> str:
+    undefined = any(math.isnan(head.value(ranked.by)) for head in ranked.heads)
+    if len(ranked.heads) == ranked.measured.count:
+        return "no number"
+    return "not among those shown, or without a number" if undefined else "not among those shown"
 
 
 def head_name(layer: int, head: int) -> str:

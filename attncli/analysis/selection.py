@@ -84,6 +84,16 @@ def parse_selection(text: str, what: str) -> Selection:
     return Selection(what, tuple(ranges), mean)
 
 
+def refuse_mean(selection: Selection) -> None:
+    """Refuse a mean where each head has numbers of its own.
+
+    Raises:
+        UsageError: It is asked for.
+    """
+    if selection.mean:
+        raise UsageError(f"--{selection.what} mean: each head is measured by itself", "leave mean out")
+
+
 def _wrong(text: str, what: str) -> UsageError:
     return UsageError(
         f"--{what} {text!r}: not a {what} selection",

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from attncli.analysis.head_changes import changes_since
-from attncli.analysis.head_views import Answer, Corpus, Wanted, heads_view
+from attncli.analysis.head_order import Corpus, Wanted
+from attncli.analysis.head_views import Answer, heads_view
 from attncli.analysis.measures import Measures
 from attncli.analysis.observers.head_tallies import HeadTallies
 from attncli.analysis.overlap import HeadOverlap

@@ -78,16 +78,19 @@ def ask(
     Raises:
         AttnCliError: It does not go together, or something is not to be had.
     """
+    from attncli import registry
+    from attncli.analysis.head_numbers import ROLE
+    from attncli.analysis.head_order import metric_named
     from attncli.analysis.roles import parse_thresholds
-    from attncli.analysis.selection import parse_selection
+    from attncli.analysis.selection import parse_selection, refuse_mean
 
     _check_probe(text, corpus, probe, model)
     thresholds = parse_thresholds(ranking.threshold or ())
     layers, heads = parse_selection(ranking.layer, "layer"), parse_selection(ranking.head, "head")
     for selection in (layers, heads):
-        if selection.mean:
-            raise UsageError(f"--{selection.what} mean: each head is measured by itself", "leave mean out")
-    by = _check_by(ranking.by or ("induction" if _is_probe(probe) else "role"))
+        refuse_mean(selection)
+    by = ranking.by or ("induction" if _is_probe(probe) else ROLE)
+    by = metric_named(by, [ROLE, *registry.entries("metrics")])
     old = _old_run(ranking.compare_to)
     state = _resumed(corpus.resume)
     lines = None if _is_probe(probe) else _lines(text, corpus)
@@ -140,17 +143,6 @@ def _check_probe(text: TextInput, corpus: CorpusOptions, probe: ProbeOptions, mo
         raise UsageError("--probe needs a pretrained model", "--model names one")
     if corpus.min_row is not None or corpus.resume is not None or corpus.exclude_special:
         raise UsageError("--probe has rows of its own", "leave out --min-row, --resume and --exclude-special")
-
-
-def _check_by(by: str) -> str:
-    from attncli import registry
-    from attncli.analysis.head_numbers import ROLE
-
-    name = by.replace("-", "_")
-    known = [ROLE, *registry.entries("metrics")]
-    if name not in known:
-        raise UsageError(f"--by {by}: no such metric", did_you_mean(name, known))
-    return name
 
 
 def _metric_names(kind: Kind, by: str, where: str | None) -> tuple[str, ...]:

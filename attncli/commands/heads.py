@@ -15,7 +15,7 @@ import typer
 from attncli.commands._options import ModelOptions, OutputOptions, ScratchOptions, TextInput, spread
 
 if TYPE_CHECKING:
-    from attncli.analysis.head_views import Wanted
+    from attncli.analysis.head_order import Wanted
     from attncli.commands._heads_question import Question
 
 EXAMPLES = (
@@ -141,7 +141,7 @@ def heads(
 
 
 def _wanted(ranking: Ranking, question: Question) -> Wanted:
-    from attncli.analysis.head_views import Wanted
+    from attncli.analysis.head_order import Wanted
     from attncli.analysis.where import parse_where
 
     names = question.metric_names

@@ -1,7 +1,8 @@
 """attncli render: Draw a saved run again, in any form: a picture, a table, data.
 
 FILE is what show, mask, compare, bench, heads or find wrote with -o run.json (or -o run.npz); - reads it from stdin. No
-model is loaded: capture on a large machine, look at it on a small one.
+model is loaded: capture on a large machine, look at it on a small one. The heads of a ranking are ranked again by any
+metric in the file.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from attncli.commands._options import OutputOptions, spread
 
 if TYPE_CHECKING:
     from attncli.record import Provenance
-    from attncli.view import Curves, HeadRanking, MatrixGrid
+    from attncli.saved.reading import Saved
+    from attncli.view import HeadRanking, MatrixGrid
 
 EXAMPLES = (
     "attncli render run.npz",
@@ -24,6 +26,7 @@ EXAMPLES = (
     "attncli render run.json --head mean -o heads.svg -o heads.csv",
     "attncli render bench.json -o bench.svg",
     "attncli render heads.json --format heatmap",
+    'attncli render heads.json --by entropy --top 5 --where "layer < 3" -o heads.png',
 )
 
 
@@ -46,7 +49,19 @@ class Choice:
         str | None, typer.Option(metavar="TOKENS", help="Columns to show, by position or text.")
     ] = None
     top: Annotated[
-        int | None, typer.Option(metavar="K", min=1, help="List only the K strongest keys of each row.")
+        int | None,
+        typer.Option(
+            metavar="K", min=1, help="Only each row's K strongest keys; of a ranking, its first K heads."
+        ),
+    ] = None
+    by: Annotated[
+        str | None,
+        typer.Option(metavar="METRIC", help="Rank the heads of a ranking by this, or by role."),
+    ] = None
+    ascending: Annotated[bool, typer.Option("--ascending", help="Of a ranking, the smallest first.")] = False
+    where: Annotated[
+        str | None,
+        typer.Option(metavar="CONDITION", help='Of a ranking, only some: "entropy < 1 and layer < 6".'),
     ] = None
 
     @property
@@ -55,21 +70,38 @@ class Choice:
         whole = self.query is None and self.key is None
         return whole and not any("mean" in asked for asked in (self.layer, self.head))
 
-    def refuse_parts(self, view: Curves | HeadRanking) -> None:
-        """Refuse to draw a part of a run that has no matrices.
+    def refuse(self, view: Saved) -> None:
+        """Refuse what has no meaning for what was saved.
 
         Raises:
-            UsageError: A part was asked for.
+            UsageError: It was asked for.
         """
         from attncli.errors import UsageError
+        from attncli.view import MatrixGrid
 
-        whole, what = (
-            Choice(self.file),
-            "a benchmark" if view.header.command == "bench" else "a ranking of heads",
-        )
-        for name in ("layer", "head", "query", "key", "top"):
-            if getattr(self, name) != getattr(whole, name):
-                raise UsageError(f"--{name}: {what} is drawn whole", "leave it out")
+        kind = "show" if isinstance(view, MatrixGrid) else view.header.command
+        allowed, why, hint = _MEANT_FOR[kind]
+        whole = Choice(self.file)
+        for name in ("layer", "head", "query", "key", "top", "by", "ascending", "where"):
+            if name not in allowed and getattr(self, name) != getattr(whole, name):
+                raise UsageError(f"--{name}: {why}", hint)
+
+
+_MEANT_FOR = {
+    "show": (
+        ("layer", "head", "query", "key", "top"),
+        "this run is no ranking of heads",
+        "attncli heads … -o heads.json saves one",
+    ),
+    "heads": (
+        ("layer", "head", "top", "by", "ascending", "where"),
+        "a ranking of heads has no tokens",
+        "leave it out",
+    ),
+    "find": ((), "what find found is drawn whole", "leave it out"),
+    "bench": ((), "a benchmark is drawn whole", "leave it out"),
+}
+"""Of what was saved: what may be asked of it, and what to say, and to try, where something else is."""
 
 
 @spread
@@ -80,15 +112,26 @@ def render(choice: Choice, output: OutputOptions) -> None:
     from attncli.commands._running import plan_output
     from attncli.delivery import deliver
     from attncli.saved.reading import load_run
-    from attncli.view import MatrixGrid
+    from attncli.view import HeadRanking, MatrixGrid
 
     view = load_run(choice.file)
-    header = replace(view.header, provenance=_drawn_again(view.header.provenance))
+    choice.refuse(view)
+    view = replace(view, header=replace(view.header, provenance=_drawn_again(view.header.provenance)))
     if isinstance(view, MatrixGrid):
-        _draw(replace(view, header=header), choice, output)
-    else:
-        choice.refuse_parts(view)
-        deliver(replace(view, header=header), plan_output(output, type(view).__name__, default="table"))
+        _draw(view, choice, output)
+        return
+    plan = plan_output(output, type(view).__name__, default="table")
+    deliver(_ranked(view, choice) if isinstance(view, HeadRanking) else view, plan)
+
+
+def _ranked(view: HeadRanking, choice: Choice) -> HeadRanking:
+    """Rank heads as they are asked for, or leave them as they were saved."""
+    from attncli.labels import safe_label
+    from attncli.saved.ranking import Again, rank_again
+
+    again = Again(choice.by, choice.ascending, choice.top, choice.where, choice.layer, choice.head)
+    name = "stdin" if choice.file == "-" else safe_label(choice.file)
+    return view if again == Again() else rank_again(view, again, name)
 
 
 def _draw(grid: MatrixGrid, choice: Choice, output: OutputOptions) -> None:

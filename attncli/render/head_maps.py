@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from attncli.labels import pad
@@ -35,7 +36,7 @@ def draw_head_maps(view: HeadRanking, options: Options) -> list[Line]:
     for map_, (body, _) in zip(view.maps, drawn, strict=True):
         lines += [[], [(words(map_.kind, options), "")], *body]
     with_numbers = any(numbers for _, numbers in drawn)
-    return [*lines, [], *_legend(pen, with_numbers, _has_gaps(view))]
+    return [*lines, [], *_legend(pen, with_numbers, gaps_of(view))]
 
 
 def _draw_map(map_: HeadMap, pen: Pen) -> tuple[list[Line], bool]:
@@ -86,15 +87,17 @@ def _labelled(map_: HeadMap, rows: list[Line], gutter: int) -> list[Line]:
     ]
 
 
-def _legend(pen: Pen, with_numbers: bool, gaps: bool) -> list[Line]:
+def _legend(pen: Pen, with_numbers: bool, gaps: Sequence[str]) -> list[Line]:
     mark, _ = pen.cell(FORBIDDEN_CODE, 1)
-    about = [f"{mark} no number"] if gaps else []
+    texts = (f"{mark} {meaning}" for meaning in gaps)
+    about: list[Line] = [[(part, "")] for text in texts for part in wrap(text, pen.options.width or 80)]
     if with_numbers and not pen.paints:
-        return [[(part, "")] for part in about]  # the numbers stand there
-    return [*legend(pen, set()), *([(part, "")] for part in about)]
+        return about  # the numbers stand there
+    return [*legend(pen, set()), *about]
 
 
-def _has_gaps(view: HeadRanking) -> bool:
+def gaps_of(view: HeadRanking) -> list[str]:
+    """Say what places without a number mean, where there are any."""
     import numpy as np
 
-    return any(bool(np.isnan(map_.values).any()) for map_ in view.maps)
+    return list(dict.fromkeys(map_.gaps for map_ in view.maps if np.isnan(map_.values).any()))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from attncli.render import Options
 from attncli.render.axes import Axis, set_ticks
 from attncli.render.fonts import picture_label
+from attncli.render.head_maps import gaps_of
 from attncli.render.page import INK, QUIET, SMALL, Page
 from attncli.render.plot import add_scale, paint_matrix, scale_width, write_numbers
 from attncli.render.scales import Scale, metric_title, ranking_scale
@@ -39,7 +40,7 @@ def draw_head_panels(view: HeadRanking, options: Options) -> Figure:
         height=max(_ABOVE + rows * cell, 1.6),
         title=[picture_label(view.header.title)] if view.header.title else [],
         about=f"rows are layers, columns are heads · {metric_title(view.metric)}",
-        notes=list(view.header.notes),
+        notes=[*(f"hatched: {meaning}" for meaning in gaps_of(view)), *view.header.notes],
     )
     figure = page.figure()
     left = 0.0

@@ -33,10 +33,10 @@ def choose_heads(grid: MatrixGrid, layer: str, head: str) -> MatrixGrid:
     if (layer, head) == ("all", "all"):
         return grid
     layers, heads = parse_selection(layer, "layer"), parse_selection(head, "head")
-    order = _ranks(layers, [m.layer for m in grid.matrices])
+    order = places(layers, [m.layer for m in grid.matrices])
     kept = [index for index, m in enumerate(grid.matrices) if m.layer in order]
     kept.sort(key=lambda index: order[grid.matrices[index].layer])
-    order = _ranks(heads, [grid.matrices[index].head for index in kept])
+    order = places(heads, [grid.matrices[index].head for index in kept])
     kept = [index for index in kept if grid.matrices[index].head in order]
     # Sorting is stable: within a layer the heads come in their order, and the layers stay in theirs.
     kept = [
@@ -108,21 +108,12 @@ def fill(grid: MatrixGrid) -> MatrixGrid:
     return replace(grid, matrices=tuple(map(filled, grid.matrices)))
 
 
-def _lacks_keys(matrix: Matrix) -> bool:
-    if matrix.listed is None:
-        return bool(np.isnan(matrix.values).any())
-    listed = (matrix.listed.columns != NO_COLUMN).sum(axis=1).tolist()
-    spans = matrix.listed.spans
-    may = [matrix.listed.width] * len(listed) if spans is None else [_length(runs) for runs in spans]
-    return any(count < most for count, most in zip(listed, may, strict=True))
+def places(selection: Selection, saved: Sequence[int | str | None]) -> dict[int | str | None, int]:
+    """Give each saved layer (or head) that is chosen its place in the order asked for.
 
-
-def _length(runs: NDArray[np.integer[Any]]) -> int:
-    return int((runs[:, 1] - runs[:, 0] + 1).sum())
-
-
-def _ranks(selection: Selection, saved: Sequence[int | str | None]) -> dict[int | str | None, int]:
-    """Give each saved layer (or head) that is chosen its place in the order."""
+    Raises:
+        UsageError: One was not saved.
+    """
     have = list(dict.fromkeys(saved))
     if selection.ranges is None:
         return {index: rank for rank, index in enumerate(have)}
@@ -135,6 +126,19 @@ def _ranks(selection: Selection, saved: Sequence[int | str | None]) -> dict[int 
         for index in _in_range(first, last, numbers, selection.what):
             chosen.setdefault(index, len(chosen))
     return chosen
+
+
+def _lacks_keys(matrix: Matrix) -> bool:
+    if matrix.listed is None:
+        return bool(np.isnan(matrix.values).any())
+    listed = (matrix.listed.columns != NO_COLUMN).sum(axis=1).tolist()
+    spans = matrix.listed.spans
+    may = [matrix.listed.width] * len(listed) if spans is None else [_length(runs) for runs in spans]
+    return any(count < most for count, most in zip(listed, may, strict=True))
+
+
+def _length(runs: NDArray[np.integer[Any]]) -> int:
+    return int((runs[:, 1] - runs[:, 0] + 1).sum())
 
 
 def _in_range(first: int, last: int, numbers: Sequence[int], what: str) -> list[int]:

@@ -38,6 +38,15 @@ def heads_ranking(document: Fields, header: Header) -> HeadRanking:
     Raises:
         ReadError: Something in it is not as it should be.
     """
+    return ranking_of(ranked_heads(document), header, document.body)
+
+
+def ranked_heads(document: Fields) -> Ranked:
+    """Give the heads of a ranking's document in their order, and what else was found of them.
+
+    Raises:
+        ReadError: Something in it is not as it should be.
+    """
     by = document.choice("by", (ROLE, *registry.entries("metrics")))
     entries = document.parts("heads")
     heads = [_head(entry) for entry in entries]
@@ -45,8 +54,7 @@ def heads_ranking(document: Fields, header: Header) -> HeadRanking:
     for entry, head in zip(entries, heads, strict=True):
         if head.kind != measured.kind or head.layer not in measured.layers or head.head not in measured.heads:
             raise entry.wrong("head", "is not among those that were measured")
-    ranked = Ranked(by, document.count("top"), heads, measured, _groups(document), _changes(document))
-    return ranking_of(ranked, header, document.body)
+    return Ranked(by, document.count("top"), heads, measured, _groups(document), _changes(document))
 
 
 def load_progress(path: str) -> Mapping[str, Any]:
@@ -127,7 +135,11 @@ def _measured(document: Fields, heads: list[Head]) -> Measured:
         return Measured.of(heads[0].kind if heads else "encoder", heads)
     fields = document.part("measured")
     kind = cast(Kind, fields.choice("kind", KINDS))
-    return Measured(kind, fields.counts("layers"), fields.counts("heads"), fields.texts("metrics"))
+    layers, numbers, count = fields.counts("layers"), fields.counts("heads"), fields.count("count")
+    if count is None:
+        whole = document.values.get("top") is None and document.values.get("where") is None
+        count = len(heads) if whole else len(layers) * len(numbers)
+    return Measured(kind, layers, numbers, fields.texts("metrics"), count)
 
 
 def _groups(document: Fields) -> list[list[tuple[int, int]]]:

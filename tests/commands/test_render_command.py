@@ -144,6 +144,11 @@ for form in {FORMS!r}:
 for form, file in itertools.product(("table", "json", "csv"), ({str(benchmark)!r}, {ranking!r})):
     assert main(["render", file, "-f", form, "-q"]) == 0
     assert not {{"torch", "transformers", "matplotlib", "tokenizers"}} & set(sys.modules), form
+again = ("--by", "entropy", "--where", "label != x", "--layer", "0", "--top", "3")
+for form in {FORMS!r}:
+    assert main(["render", {ranking!r}, "-f", form, "-q", *again]) == 0
+    assert not {{"torch", "transformers", "matplotlib", "tokenizers"}} & set(sys.modules), form
+assert main(["render", {ranking!r}, *again, "-o", {str(tmp_path / "c.png")!r}]) == 0
 assert main(["render", {path!r}, "-o", {str(tmp_path / "a.png")!r}]) == 0
 assert main(["render", {str(benchmark)!r}, "-o", {str(tmp_path / "b.svg")!r}]) == 0
 assert not {{"torch", "transformers"}} & set(sys.modules)
@@ -197,6 +202,7 @@ def test_a_benchmarks_curves_are_drawn_again(cli: Cli, benchmark: Path, tmp_path
 def test_a_benchmark_has_no_heads_to_pick(cli: Cli, benchmark: Path) -> None:
     assert "--head: a benchmark is drawn whole" in cli("render", str(benchmark), "--head", "1").err
     assert "--top: a benchmark is drawn whole" in cli("render", str(benchmark), "--top", "1").err
+    assert "--by: a benchmark is drawn whole" in cli("render", str(benchmark), "--by", "entropy").err
     assert cli("render", str(benchmark), "-o", "x.npz").code == 2
 
 
@@ -222,10 +228,3 @@ def test_a_ranking_of_heads_comes_out_as_it_did_in_every_form(cli: Cli, tmp_path
     for form in ("table", "heatmap"):
         direct = cli(*RANKINGS[name], "-q", "-f", form).out
         assert cli("render", str(path), "-q", "-f", form).out == direct and len(direct) > 40
-
-
-def test_a_ranking_of_heads_has_no_part_to_pick(cli: Cli, tmp_path: Path) -> None:
-    path = tmp_path / "run.json"
-    cli(*RANKINGS["heads"], "-q", "-o", str(path))
-    result = cli("render", str(path), "--layer", "1")
-    assert (result.code, "--layer: a ranking of heads is drawn whole" in result.err) == (2, True)

@@ -68,6 +68,19 @@ def test_a_picture_has_a_panel_for_each_kind_and_one_scale() -> None:
     )
 
 
+def test_what_a_place_without_a_number_means_is_said_once_and_folded() -> None:
+    view = ranking({"encoder": (2, 4), "decoder": (2, 4)})
+    for map_ in view.maps:
+        map_.values[0, 1] = np.nan
+    maps = tuple(replace(map_, gaps="not among those shown, or without a number") for map_ in view.maps)
+    text = rendered("heatmap", replace(view, maps=maps), width=24, color="16")
+    assert text.count("not among") == 1 and "without a" in text.partition("not among")[2]
+    assert rendered("svg", replace(view, maps=maps)).count("hatched: not among") == 1
+    for map_ in view.maps:
+        map_.values[:] = 0.5
+    assert "not among" not in rendered("svg", replace(view, maps=maps))
+
+
 @pytest.mark.parametrize("rows", [2, 6, 30])
 def test_the_name_of_the_scale_is_no_longer_than_its_bar(rows: int) -> None:
     view = ranking({"encoder": (rows, 4)})

@@ -16,6 +16,7 @@ from attncli.analysis.head_tables import Measured
 from attncli.errors import ReadError
 from attncli.record import Provenance
 from attncli.render import Options, csv_format, json_format, table
+from attncli.saved.ranking import Again, rank_again
 from attncli.saved.reading import read_run
 from attncli.view import Header, HeadRanking
 
@@ -25,7 +26,8 @@ RANGE = {"mean": 0.75, "low": 0.3, "high": 0.95, "hits": 3, "rows": 4}
 
 def heads_view() -> HeadRanking:
     """Two of six heads, with all that a ranking can have."""
-    from attncli.analysis.head_views import Answer, Corpus, Wanted
+    from attncli.analysis.head_order import Corpus, Wanted
+    from attncli.analysis.head_views import Answer
     from attncli.analysis.head_views import heads_view as made
     from attncli.analysis.overlap import HeadOverlap
     from attncli.analysis.roles import Thresholds
@@ -161,4 +163,29 @@ def test_what_was_measured_is_collected_from_the_heads() -> None:
         Head("cross", 3, 1, 1, {"entropy": Number(1, 1, 1, 1, 1, 1)}),
         Head("cross", 0, 2, 2, {"span": Number(1, 1, 1, 1, 1, 1)}),
     ]
-    assert Measured.of("cross", heads) == Measured("cross", (0, 3), (1, 2), ("entropy", "span"))
+    assert Measured.of("cross", heads) == Measured("cross", (0, 3), (1, 2), ("entropy", "span"), 2)
+
+
+def test_how_many_heads_were_measured_is_kept_where_layers_differ() -> None:
+    document = json.loads(json_format.render(heads_view(), Options()))
+    document["measured"]["count"] = 5  # one layer has but two heads
+    assert "· 1 of 5 decoder heads by" in rank_again(read(document), Again(top=1), "old.json").header.title
+    del document["measured"]["count"]
+    assert "· 1 of 6 decoder heads by" in rank_again(read(document), Again(top=1), "old.json").header.title
+
+
+def test_groups_and_changes_are_those_of_the_heads_that_are_left() -> None:
+    back = read(json_format.render(heads_view(), Options()))
+    both, one = (rank_again(back, Again(layer=layer), "old.json") for layer in ("2-4", "4"))
+    assert both.document["clusters"] == back.document["clusters"] and len(both.tables) == 3
+    assert (one.document["clusters"], one.document["changes"]) == ([], []) and len(one.tables) == 2
+    assert one.maps[0].layers == (4,)
+
+
+@pytest.mark.parametrize("key", ["corpus", "corpus.rows", "where"])
+def test_what_ranking_again_needs_is_not_taken_on_trust(key: str) -> None:
+    document = json.loads(json_format.render(heads_view(), Options()))
+    inner, last = (document["corpus"], "rows") if "." in key else (document, key)
+    inner[last] = ["x"]
+    with pytest.raises(ReadError, match=f"old.json: {key} is"):
+        rank_again(read(document), Again(where="layer < 3"), "old.json")
