@@ -229,7 +229,7 @@ def test_a_half_precision_model_is_recomputed_in_float32_and_checked(dtype: torc
 def test_real_models_equal_eager(
     model_folder: Callable[[str], Path], name: str, text: str, pair: str | None, dtype: str, within: float
 ) -> None:
-    """In float32 a model's two kernels differ by 1e-5 themselves after some layers; SmolLM2 always takes softmax in it."""
+    """In float32 a model's two kernels differ by 1e-5 after some layers, and SmolLM2 takes all softmax in it."""
     from attncli.sources.loading import LoadOptions
     from attncli.sources.pretrained import open_model
 
