@@ -277,6 +277,14 @@ class Observer(Protocol):
         """Take in a block. It may hold heads and rows that were not asked for."""
 
 
+class LayerObserver(Observer, Protocol):
+    """An observer that can say beforehand what it looks for: when all have that, a model need not run to its end."""
+
+    @property
+    def sought(self) -> frozenset[tuple[Kind, int]]:
+        """The kind and layer of every site that the observer wants."""
+
+
 @dataclass(frozen=True)
 class SiteReport:
     """What the self-checks measured at one site; all are largest absolute values over the rows that were seen.
@@ -318,12 +326,13 @@ class Run:
     """What one forward pass tells besides the observers' answers.
 
     Args:
-        sites: Every attention operation that ran, in order, asked for or not.
+        sites: Every attention operation that was seen, in order, asked for or not.
         queries: Query tokens by kind.
         keys: Key tokens by kind.
         notes: Facts that a reader of the numbers must know, one line each.
         signed: Whether the weights are effective weights of any sign, whose rows need not sum to 1.
         roles: What heads of this model are known to do, the strongest of each role first.
+        stopped: Whether the model was stopped when all that was asked for had been seen.
     """
 
     source: SourceInfo
@@ -335,6 +344,7 @@ class Run:
     seed: int | None = None
     signed: bool = False
     roles: tuple[HeadRole, ...] = ()
+    stopped: bool = False
 
 
 class Source(Protocol):

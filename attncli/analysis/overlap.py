@@ -13,6 +13,7 @@ from torch import Tensor
 from attncli import registry
 from attncli.analysis.measures import without_keys
 from attncli.analysis.metrics import PairMetric
+from attncli.analysis.observers.places import InLayers
 from attncli.analysis.selection import Selection
 from attncli.analysis.tallies import Numbers
 from attncli.record import Batch, Kind, Request, Site, WeightBlock
@@ -34,7 +35,7 @@ class _Layer:
 
 
 @dataclass
-class HeadOverlap:
+class HeadOverlap(InLayers):
     """Adds up the products of each two heads' vectors.
 
     Args:

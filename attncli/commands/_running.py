@@ -105,7 +105,10 @@ def tell_checks(run: Run, output: OutputOptions) -> None:
         f"source: {safe_label(run.source.name)} ({run.source.family}, {run.source.dtype}, {run.source.device})"
     )
     seen = ", ".join(f"{sum(site.kind == kind for site in run.sites)} {kind}" for kind in KINDS)
-    say(f"attention operations: {seen}; looked into {len(run.reports)}, through {run.source.capture}")
+    stopped = "; then the model was stopped" if run.stopped else ""
+    say(
+        f"attention operations: {seen}; looked into {len(run.reports)}, through {run.source.capture}{stopped}"
+    )
     if run.reports:
         say(
             f"largest distance of a row's sum from 1: {max(report.row_sum_error for report in run.reports):.2g}"

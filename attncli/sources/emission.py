@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Protocol, cast
 
 import torch
@@ -13,7 +14,7 @@ from torch import Tensor
 from attncli.attention.operation import AttentionOperation, heads_of
 from attncli.attention.row_tiles import TILE_ELEMENTS, RowTiles, Tile
 from attncli.errors import CaptureError
-from attncli.record import Kind, Observer, Request, Site, SiteReport, WeightBlock
+from attncli.record import Kind, LayerObserver, Observer, Request, Site, SiteReport, WeightBlock
 from attncli.sources.ahead import one_ahead
 from attncli.sources.checks import Check, failed, where
 
@@ -48,6 +49,7 @@ class Emitter:
         axes: Number of query and key tokens by kind: the operations' axes must be these. 0 where it is not known.
         stack: Only operations of this stack are shown; the others are noted.
         dense_keys: Up to so many keys the plain form is the fastest; above, weights are made in tiles.
+        stopped: Whether the model was stopped when all that is sought had been seen.
     """
 
     observers: Sequence[Observer]
@@ -58,7 +60,15 @@ class Emitter:
     dense_keys: int = DENSE_KEYS
     sites: list[Site] = field(default_factory=list)
     reports: list[SiteReport] = field(default_factory=list)
+    stopped: bool = False
     _shown: set[tuple[str, Kind, int, int]] = field(default_factory=set)
+
+    @cached_property
+    def sought(self) -> frozenset[tuple[Kind, int]] | None:
+        """The kinds and layers that observers look for; None where one of them does not say."""
+        if not self.observers or not all(hasattr(observer, "sought") for observer in self.observers):
+            return None
+        return frozenset().union(*(cast(LayerObserver, observer).sought for observer in self.observers))
 
     def emit(
         self,

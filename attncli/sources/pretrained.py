@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,7 +18,7 @@ from attncli.sources.emission import BLOCK_BYTES, OWN_FORWARD, Emitter
 from attncli.sources.loading import Loaded, LoadOptions, load
 from attncli.sources.preparing import Prepared, prepare
 from attncli.sources.sites import Stacks, layer_classes, without_softmax
-from attncli.sources.watch import Watch
+from attncli.sources.watch import Enough, Watch
 
 ENTRY = Entry(
     name="pretrained",
@@ -88,9 +88,15 @@ class PretrainedSource:
         )
         model = self.loaded.model
         watch = Watch(
-            model, emitter, self.kinds, _batch(self.prepared.inputs), stacks=self.stacks, fast=self.fast
+            model,
+            emitter,
+            self.kinds,
+            _batch(self.prepared.inputs),
+            stacks=self.stacks,
+            fast=self.fast,
+            may_stop=not hasattr(model, "hf_device_map"),  # accelerate wants to clear up behind each module
         )
-        with watch.watching(), without_cache(model):
+        with watch.watching(), without_cache(model), suppress(Enough):
             self._forward(model)
         if not any(site.stack == self.stack for site in emitter.sites):
             raise self._nothing_seen(emitter)
@@ -117,7 +123,7 @@ class PretrainedSource:
             )
         if self.fast:
             notes.append(_what_ran_fast(emitter))
-        for kind in () if self.stack else self.kinds:
+        for kind in () if self.stack or emitter.stopped else self.kinds:
             without = without_softmax(emitter.sites, kind, self.depth(kind))
             if without and len(without) < self.depth(kind):
                 notes.append(f"{kind} layers without softmax attention: {', '.join(map(str, without))}")
@@ -159,7 +165,8 @@ class PretrainedSource:
         if not self.verify:
             notes = [*notes, "unverified: the self-checks were switched off (--no-verify)"]
         sites, reports = tuple(emitter.sites), tuple(emitter.reports)
-        return Run(info, sites, self.prepared.queries, self.prepared.keys, reports, tuple(notes))
+        queries, keys = self.prepared.queries, self.prepared.keys
+        return Run(info, sites, queries, keys, reports, tuple(notes), stopped=emitter.stopped)
 
 
 def _what_ran_fast(emitter: Emitter) -> str:

@@ -31,6 +31,10 @@ _ELSEWHERE = ("key_value_states", "kv")
 _HEADS = ("num_heads", "num_attention_heads", "n_heads", "n_head", "nhead", "heads")
 
 
+class Enough(BaseException):
+    """All that is looked for has been seen. No error: a model that catches its own errors must let it through."""
+
+
 class Watch:
     """Shows an emitter every attention operation of a model's forward pass.
 
@@ -43,6 +47,7 @@ class Watch:
             have no positions to set.
         stacks: The model's rows of layers, where they have been read off already.
         fast: Whether layers whose own kernel is slow at this length run our block forward instead.
+        may_stop: Whether the model may be stopped (`Enough`) when all that observers look for has been seen.
     """
 
     def __init__(
@@ -54,6 +59,7 @@ class Watch:
         place: Callable[[AttentionOperation, Kind], AttentionOperation] | None = None,
         stacks: Stacks | None = None,
         fast: bool = False,
+        may_stop: bool = False,
     ) -> None:
         stacks = stacks or Stacks(model)
         self._emitter, self._batch, self._place = emitter, batch, place
@@ -64,6 +70,8 @@ class Watch:
         self._last: tuple[tuple[int, int], ref[Tensor], ref[Tensor]] | None = None
         self._may_wait = not any(hasattr(observer, "inspect") for observer in emitter.observers)
         self._waiting: list[tuple[Site, Call, Frame | None, str]] = []
+        self._sought = emitter.sought if may_stop and place is None else None
+        self._seen: set[tuple[Kind, int]] = set()
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -196,7 +204,22 @@ class Watch:
         self, frame: Frame | None, module: nn.Module, query: Tensor, key: Tensor, cross: bool, causal: bool
     ) -> Site:
         name = self._trace.name_of(module) if frame is None or frame.module is not module else frame.name
-        return self._namer.site(name, module, query.shape[1], key.shape[1], cross=cross, causal=causal)
+        site = self._namer.site(name, module, query.shape[1], key.shape[1], cross=cross, causal=causal)
+        self._stop_before(site)
+        return site
+
+    def _stop_before(self, site: Site) -> None:
+        """Stop the model where another layer begins than those sought, all of which have been seen.
+
+        Not behind the last of them, whose layer may attend once more.
+        """
+        if self._sought is None or site.stack != self._emitter.stack:
+            return
+        place = site.kind, site.layer
+        if place not in self._sought and self._sought <= self._seen:
+            self._emitter.stopped = True
+            raise Enough
+        self._seen.add(place)
 
     def _is_repetition(self, frame: Frame | None, module: nn.Module, query: Tensor, key: Tensor) -> bool:
         """Tell whether this execution of a module has attended before; with the same query and key it is the same.

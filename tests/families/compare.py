@@ -84,6 +84,20 @@ class Everything:
         return whole
 
 
+@dataclass
+class First(Everything):
+    """Keeps one layer, and says so beforehand: the model is stopped behind it."""
+
+    place: tuple[Kind, int] = ("encoder", 0)
+
+    @property
+    def sought(self) -> frozenset[tuple[Kind, int]]:
+        return frozenset([self.place])
+
+    def request(self, site: Site) -> Request | None:
+        return Request() if (site.kind, site.layer) == self.place else None
+
+
 def examine(family: str) -> Outcome:
     """Build a family's tiny model, capture it without and with padding, and compare."""
     try:
@@ -148,7 +162,18 @@ def _captured(model: Any, inputs: dict[str, Tensor], plain: Any) -> tuple[Everyt
     torch.manual_seed(0)
     run = made.run([everything])
     _same(plain, seen[0])
+    _same_alone(made, everything)
     return everything, run
+
+
+def _same_alone(made: PretrainedSource, everything: Everything) -> None:
+    """Ask for the first layer of each kind alone: it must be what it was among all."""
+    for kind in {kind: None for kind, _ in everything.kept}:
+        first = First(place=next(place for place in everything.kept if place[0] == kind))
+        torch.manual_seed(0)
+        made.run([first])
+        if not torch.equal(first.weights(*first.place), everything.weights(*first.place)):
+            raise Wrong(f"{kind} layer {first.place[1]} is another one when it is asked for alone")
 
 
 def _lengths(model: Any, inputs: Mapping[str, Tensor]) -> dict[Kind, tuple[int, int]]:

@@ -1,16 +1,24 @@
 """What is watched below the interface, with toy models whose right answer is known."""
 
 import inspect
+from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
+import tiny
 import torch
 from torch import Tensor, nn
 
+from attncli.analysis.observers import FullWeights
+from attncli.analysis.selection import Selection, parse_selection
 from attncli.errors import CaptureError
-from attncli.record import Request, Site, WeightBlock
+from attncli.record import Request, Run, Site, WeightBlock
 from attncli.sources.emission import Emitter
 from attncli.sources.layouts import allowed_by
+from attncli.sources.loading import Loaded, LoadOptions, load
+from attncli.sources.preparing import from_inputs, prepare
+from attncli.sources.pretrained import PretrainedSource
 from attncli.sources.watch import Watch
 
 N, D, HEADS = 5, 6, 2
@@ -292,3 +300,54 @@ def test_longformers_weights_times_values_are_its_output_with_global_tokens() ->
     torch.testing.assert_close(ours, theirs[:, :n], atol=1e-5, rtol=1e-4)
     allowed = keep.blocks[0].allowed
     assert allowed is not None and allowed[0, 0].sum(-1).tolist()[5] == 5 + 2 and bool(allowed[0, 0, 9].all())
+
+
+def test_a_model_stops_behind_the_layers_that_are_sought_and_is_left_as_it_was() -> None:
+    model = deep()
+    whole, alone = kept_of(model, "all"), kept_of(model, "1")
+    assert (len(whole[1].sites), whole[1].stopped) == (4, False)
+    assert (len(alone[1].sites), alone[1].stopped) == (2, True)  # the third began, and was not shown
+    for ours, theirs in zip(alone[0].matrices(), whole[0].matrices()[2:4], strict=True):
+        assert (ours.layer, ours.head) == (theirs.layer, theirs.head)
+        assert (ours.values == theirs.values).all()
+    assert "forward" not in vars(model.layers[0]) and model.config.use_cache
+    assert kept_of(model, "-1")[1].stopped is False
+
+
+def test_a_model_runs_to_its_end_where_an_observer_does_not_say_what_it_seeks() -> None:
+    source, kept = deep_source(deep()), FullWeights("decoder", *selected("0"), 4, N, N)
+    assert len(source.run([kept, Keep()]).sites) == 4
+    assert len(source.run([]).sites) == 4
+
+
+def test_two_kinds_of_attention_are_both_waited_for(tmp_path: Path) -> None:
+    loaded = load(str(tiny.write_marian(tmp_path)))
+    source = PretrainedSource(loaded, prepare(loaded, "the animal was tired", "it was"))
+    rows, keys = (len(axis) for axis in source.axes("cross"))
+    run = source.run([FullWeights("cross", *selected("0"), source.depth("cross"), rows, keys)])
+    assert run.stopped and [(site.kind, site.layer) for site in run.sites][-1] == ("cross", 0)
+
+
+def deep() -> Any:
+    from transformers import LlamaConfig, LlamaModel
+
+    config = LlamaConfig(
+        vocab_size=20, hidden_size=16, intermediate_size=16, num_hidden_layers=4, num_attention_heads=2
+    )
+    return LlamaModel(config).eval()
+
+
+def deep_source(model: Any) -> PretrainedSource:
+    loaded = Loaded("llama", model, None, LoadOptions(), None)
+    return PretrainedSource(
+        loaded, from_inputs(loaded, {"input_ids": torch.arange(N)[None]}, {"decoder": (N, N)})
+    )
+
+
+def kept_of(model: Any, layers: str) -> tuple[FullWeights, Run]:
+    kept = FullWeights("decoder", *selected(layers), 4, N, N)
+    return kept, deep_source(model).run([kept])
+
+
+def selected(layers: str) -> tuple[Selection, Selection]:
+    return parse_selection(layers, "layer"), parse_selection("0-1", "head")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.analysis.observers.places import heads_in
+from attncli.analysis.observers.places import InLayers, heads_in
 from attncli.analysis.selection import Selection
 from attncli.record import Kind, Request, Site, WeightBlock
 
@@ -16,7 +16,7 @@ Spans = NDArray[np.int32]
 
 
 @dataclass
-class AllowedSpans:
+class AllowedSpans(InLayers):
     """Keeps the runs of keys that each row may attend to: 8 bytes a run, and for most masks a row is one run.
 
     Args:

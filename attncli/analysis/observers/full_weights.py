@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.analysis.observers.places import Part, heads_in, places_in, refuse_missing
+from attncli.analysis.observers.places import InLayers, Part, heads_in, places_in, refuse_missing
 from attncli.analysis.selection import Selection
 from attncli.errors import TooLargeError, UsageError
 from attncli.memory import available_bytes, human_bytes
@@ -21,7 +21,7 @@ UNASKED = 2**20
 
 
 @dataclass
-class FullWeights:
+class FullWeights(InLayers):
     """Keeps the weights of the layers, heads, query rows and keys asked for, or their mean over heads or layers.
 
     Args:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from attncli.analysis.measures import Measures, attribute, batch_without_specials, evenly, without_keys
 from attncli.analysis.metrics import weight_on_pairs, wide
-from attncli.analysis.observers.places import Part, heads_in
+from attncli.analysis.observers.places import InLayers, Part, heads_in
 from attncli.analysis.pair_sums import Pairs, PairSums, same_mask, suits
 from attncli.analysis.selection import Selection
 from attncli.analysis.tallies import Numbers, Tally
@@ -43,7 +43,7 @@ class LayerTallies:
 
 
 @dataclass
-class HeadTallies:
+class HeadTallies(InLayers):
     """Measures the chosen heads in every text of every batch, and keeps sums alone.
 
     Args:

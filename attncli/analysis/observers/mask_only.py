@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from attncli.analysis.observers.places import InLayers
 from attncli.analysis.selection import Selection
 from attncli.record import Kind, Request, Site, WeightBlock
 
 
 @dataclass
-class MaskOnly:
+class MaskOnly(InLayers):
     """Keeps the mask that each layer really used; layers with the same mask are told together.
 
     Rows are kept as bits, and a row that several layers share is held once.

@@ -11,6 +11,18 @@ from attncli.record import Kind, WeightBlock
 Part = slice | list[int]
 
 
+class InLayers:
+    """What all observers have that look at one kind of attention in some layers."""
+
+    kind: Kind
+    _wanted_layers: Sequence[int]
+
+    @property
+    def sought(self) -> frozenset[tuple[Kind, int]]:
+        """The kind and layer of every site that is wanted."""
+        return frozenset((self.kind, layer) for layer in self._wanted_layers)
+
+
 def places_in(have: range, wanted: Sequence[int]) -> tuple[Part, Part]:
     """Find the wanted positions that a block has; slices where both sides run on, since those copy nothing.
 

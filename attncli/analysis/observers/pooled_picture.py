@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.analysis.observers.places import heads_in, refuse_missing
+from attncli.analysis.observers.places import InLayers, heads_in, refuse_missing
 from attncli.analysis.selection import Selection
 from attncli.errors import UsageError
 from attncli.record import Kind, Request, Site, WeightBlock
@@ -22,7 +22,7 @@ How = Literal["max", "mean"]
 
 
 @dataclass
-class PooledPicture:
+class PooledPicture(InLayers):
     """Keeps the largest, or the mean, weight of each cell of a picture: 8 bytes a cell, whatever the length.
 
     The mean is over the cell's allowed pairs. With `heads.mean` the cell is of the heads' mean weights.

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from attncli import registry
 from attncli.analysis.metrics import RowMetric, positions_only
-from attncli.analysis.observers.places import heads_in, places_in
+from attncli.analysis.observers.places import InLayers, heads_in, places_in
 from attncli.analysis.selection import Selection
 from attncli.record import Batch, Kind, Request, Site, WeightBlock
 
@@ -36,7 +36,7 @@ class HeadNumbers:
 
 
 @dataclass
-class RowNumbers:
+class RowNumbers(InLayers):
     """Measures the heads asked for, row by row, and keeps each head's averages.
 
     Args:

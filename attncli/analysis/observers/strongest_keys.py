@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attncli.analysis.observers.places import heads_in, places_in
+from attncli.analysis.observers.places import InLayers, heads_in, places_in
 from attncli.analysis.selection import Selection
 from attncli.record import Kind, Request, Site, WeightBlock
 
@@ -41,7 +41,7 @@ class Strongest:
 
 
 @dataclass
-class StrongestKeys:
+class StrongestKeys(InLayers):
     """Keeps the k strongest keys of each row: 8·k bytes a row and head.
 
     Args:

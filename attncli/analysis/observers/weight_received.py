@@ -9,13 +9,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attncli.analysis.observers.places import heads_in, places_in
+from attncli.analysis.observers.places import InLayers, heads_in, places_in
 from attncli.analysis.selection import Selection
 from attncli.record import Kind, Request, Site, WeightBlock
 
 
 @dataclass
-class WeightReceived:
+class WeightReceived(InLayers):
     """Sums each key's column: the weight that it receives from all rows together.
 
     Over all keys the sums add up to the number of rows, less what attention sinks take.

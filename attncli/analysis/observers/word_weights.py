@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.analysis.observers.places import heads_in, refuse_missing
+from attncli.analysis.observers.places import InLayers, heads_in, refuse_missing
 from attncli.analysis.selection import Selection
 from attncli.record import Kind, Request, Site, WeightBlock
 
@@ -27,7 +27,7 @@ class LayerWords:
 
 
 @dataclass
-class WordWeights:
+class WordWeights(InLayers):
     """Keeps the weights of pairs of words, and nothing else: 8 bytes a pair and head.
 
     W(a → b) = 1/|a| · Σ_{i ∈ a} Σ_{j ∈ b} weights[i, j]
