@@ -83,10 +83,9 @@ def ask(
 
     _check_probe(text, corpus, probe, model)
     thresholds = parse_thresholds(ranking.threshold or ())
-    layers, heads = parse_selection(ranking.layer, "layer"), parse_selection(ranking.head, "head")
-    for selection in (layers, heads):
-        if selection.mean:
-            raise UsageError(f"--{selection.what} mean: each head is measured by itself", "leave mean out")
+    why = "each head is measured by itself"
+    layers = parse_selection(ranking.layer, "layer", no_mean=why)
+    heads = parse_selection(ranking.head, "head", no_mean=why)
     by = _check_by(ranking.by or ("induction" if _is_probe(probe) else "role"))
     old = _old_run(ranking.compare_to)
     state = _resumed(corpus.resume)

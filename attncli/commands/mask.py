@@ -119,7 +119,7 @@ def _of_model(pattern: Pattern, model: ModelOptions, output: OutputOptions) -> M
     from attncli.view import Matrix
 
     queries, keys = source.axes(kind)
-    layers = parse_selection(pattern.layer, "layer")
+    layers = parse_selection(pattern.layer, "layer", no_mean="masks have no mean")
     kept = MaskOnly(kind, layers, source.depth(kind), len(queries), len(keys))
     run = source.run([kept])
     tell_checks(run, output)
