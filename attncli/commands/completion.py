@@ -43,7 +43,7 @@ complete -o default -F _attncli_completion attncli
 _ZSH = r"""
 #compdef attncli
 _attncli_completion() {
-    local typed="${(j: :)words[1,CURRENT-1]} $PREFIX" line
+    local typed="${(j: :)words[1,CURRENT-1]} $QIPREFIX$PREFIX" line
     local -a offered paths
     for line in "${(@f)$(_ATTNCLI_COMPLETE=complete_zsh _TYPER_COMPLETE_ARGS="$typed" attncli 2>/dev/null)}"; do
         case $line in
