@@ -6,6 +6,7 @@ import builtins
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -41,6 +42,8 @@ def main(arguments: Sequence[str]) -> int:
     Returns:
         The exit code.
     """
+    if "_ATTNCLI_COMPLETE" in os.environ:
+        return _complete(os.environ.get("_TYPER_COMPLETE_ARGS", ""))
     arguments = list(arguments)
     if arguments in (["--version"], ["-V"]):
         return _print_version()
@@ -82,16 +85,12 @@ def _run_command(arguments: list[str]) -> int:
     from attncli.commands import _options
 
     _options.ARGV.set(tuple(arguments))
-    if first in names and "_ATTNCLI_COMPLETE" not in os.environ and _run_plainly(first, arguments[1:]):
+    if first in names and _run_plainly(first, arguments[1:]):
         return 0
     app = _app([first] if first in names else names)
 
     import typer
 
-    if "_ATTNCLI_COMPLETE" in os.environ:
-        from attncli.commands.completion import learn_shells
-
-        learn_shells()
     try:
         result = typer.main.get_command(app).main(args=arguments, prog_name="attncli", standalone_mode=False)
     except typer.Exit as stop:
@@ -106,6 +105,25 @@ def _run_command(arguments: list[str]) -> int:
             raise ClosedPipe("stdout is closed") from stop
         raise
     return result if isinstance(result, int) else 0
+
+
+def _complete(line: str) -> int:
+    """Answer a shell's question for what may follow; whatever goes wrong is nothing to write at a prompt.
+
+    Args:
+        line: The command line up to the cursor.
+    """
+    names = command_names()
+    known = [word for word in line.split(" ")[1:-1][:1] if word in names]  # the last word may go on
+    with suppress(Exception, SystemExit):
+        import typer
+
+        from attncli.commands.completion import learn_shells
+
+        learn_shells()
+        command = typer.main.get_command(_app(known or names))
+        command.main(args=[], prog_name="attncli", standalone_mode=False)
+    return 0
 
 
 def _run_plainly(name: str, arguments: Sequence[str]) -> bool:

@@ -11,6 +11,7 @@ from typing import IO, Any, Literal
 from attncli.errors import UsageError, did_you_mean
 
 ColorMode = Literal["none", "16", "256", "truecolor"]
+COLOR_CHOICES = ("auto", "always", "never")
 _LEVELS: tuple[ColorMode, ...] = ("none", "16", "256", "truecolor")
 
 PIPED_WIDTH = 80
@@ -72,8 +73,8 @@ def color_mode(tty: bool, color: str, environ: Mapping[str, str]) -> tuple[Color
     >>> color_mode(False, "auto", {"FORCE_COLOR": "3"})
     ('truecolor', 'FORCE_COLOR=3')
     """
-    if color not in ("auto", "always", "never"):
-        raise UsageError(f"--color {color}: no such choice", did_you_mean(color, ("auto", "always", "never")))
+    if color not in COLOR_CHOICES:
+        raise UsageError(f"--color {color}: no such choice", did_you_mean(color, COLOR_CHOICES))
     if color == "never":
         return "none", "--color never"
     able, why = _terminal_colors(environ)

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from attncli.errors import UsageError
 
+NO_MEAN = "each head is measured by itself"
+"""Why rankings have no mean of heads or layers."""
+
 _RANGE = re.compile(r"(-?\d+)(?:-(-?\d+))?")
 
 
@@ -51,15 +54,16 @@ class Selection:
         return index % count
 
 
-def parse_selection(text: str, what: str) -> Selection:
+def parse_selection(text: str, what: str, *, no_mean: str = "") -> Selection:
     """Read a selection.
 
     Args:
         text: ``3``, ``0,2,5-7``, ``-1``, ``all``, ``mean``, or a list with ``:mean`` behind it (``0-3:mean``).
         what: ``layer`` or ``head``, for messages.
+        no_mean: Why there is no mean of them here, where that is so.
 
     Raises:
-        UsageError: It does not parse.
+        UsageError: It does not parse, or asks for a mean where there is none.
 
     >>> parse_selection("0,2,5-7", "layer").resolve(12)
     (0, 2, 5, 6, 7)
@@ -71,31 +75,23 @@ def parse_selection(text: str, what: str) -> Selection:
     words, colon, suffix = text.strip().partition(":")
     mean = words == "mean" or suffix == "mean"
     if (colon and suffix != "mean") or (words == "mean" and colon):
-        raise _wrong(text, what)
+        raise _wrong(text, what, bool(no_mean))
+    if mean and no_mean:
+        raise UsageError(f"--{what} mean: {no_mean}", "write all, or a list")
     if words in ("all", "mean"):
         return Selection(what, None, mean)
     ranges = []
     for part in words.split(","):
         match = _RANGE.fullmatch(part.strip())
         if match is None:
-            raise _wrong(text, what)
+            raise _wrong(text, what, bool(no_mean))
         first = int(match[1])
         ranges.append((first, first if match[2] is None else int(match[2])))
     return Selection(what, tuple(ranges), mean)
 
 
-def refuse_mean(selection: Selection) -> None:
-    """Refuse a mean where each head has numbers of its own.
-
-    Raises:
-        UsageError: It is asked for.
-    """
-    if selection.mean:
-        raise UsageError(f"--{selection.what} mean: each head is measured by itself", "leave mean out")
-
-
-def _wrong(text: str, what: str) -> UsageError:
+def _wrong(text: str, what: str, single: bool) -> UsageError:
+    words = "-1 or all" if single else "-1, all or mean"
     return UsageError(
-        f"--{what} {text!r}: not a {what} selection",
-        "write a number, a list or a range (0,2,5-7), -1, all or mean",
+        f"--{what} {text!r}: not a {what} selection", f"write a number, a list or a range (0,2,5-7), {words}"
     )

@@ -67,10 +67,9 @@ class Search:
         Raises:
             UsageError: They do not parse, or ask for a mean.
         """
-        layers, heads = parse_selection(wanted.layer, "layer"), parse_selection(wanted.head, "head")
-        for one in (layers, heads):
-            if one.mean:
-                raise UsageError(f"--{one.what} mean: find looks at heads one by one", "write all, or a list")
+        why = "find looks at heads one by one"
+        layers = parse_selection(wanted.layer, "layer", no_mean=why)
+        heads = parse_selection(wanted.head, "head", no_mean=why)
         return cls(wanted, layers, heads, model, output)
 
     def show_command(self, text: str, file: str | None = None) -> str:

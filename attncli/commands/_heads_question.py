@@ -82,13 +82,12 @@ def ask(
     from attncli.analysis.head_numbers import ROLE
     from attncli.analysis.head_order import metric_named
     from attncli.analysis.roles import parse_thresholds
-    from attncli.analysis.selection import parse_selection, refuse_mean
+    from attncli.analysis.selection import NO_MEAN, parse_selection
 
     _check_probe(text, corpus, probe, model)
     thresholds = parse_thresholds(ranking.threshold or ())
-    layers, heads = parse_selection(ranking.layer, "layer"), parse_selection(ranking.head, "head")
-    for selection in (layers, heads):
-        refuse_mean(selection)
+    layers = parse_selection(ranking.layer, "layer", no_mean=NO_MEAN)
+    heads = parse_selection(ranking.head, "head", no_mean=NO_MEAN)
     by = ranking.by or ("induction" if _is_probe(probe) else ROLE)
     by = metric_named(by, [ROLE, *registry.entries("metrics")])
     old = _old_run(ranking.compare_to)

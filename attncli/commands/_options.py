@@ -13,10 +13,24 @@ from typing import Annotated, Any, ClassVar, get_type_hints
 
 import typer
 
+from attncli.commands._choices import (
+    FILES,
+    FOLDERS,
+    Choices,
+    completer,
+    device_maps,
+    entries_of,
+    models,
+    topics,
+)
 from attncli.errors import ReadError, UsageError
 from attncli.labels import safe_label
+from attncli.terminal import COLOR_CHOICES
 
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
+
+COLORMAPS = ("viridis", "cividis", "magma", "grey")
+DEVICES = ("cpu", "cuda", "mps")
 
 ARGV: ContextVar[tuple[str, ...]] = ContextVar("ARGV", default=())
 """What the user typed, for the provenance of an answer."""
@@ -25,10 +39,14 @@ ARGV: ContextVar[tuple[str, ...]] = ContextVar("ARGV", default=())
 def spread(function: Callable[..., None]) -> Callable[..., None]:
     """Let a command take dataclasses: their fields become its options, and come back to it as the dataclasses.
 
-    A field is declared as Typer wants a parameter: ``layer: Annotated[str, typer.Option(help="…")] = "all"``.
+    A field is declared as Typer wants a parameter: ``layer: Annotated[str, typer.Option(help="…")] = "all"``; behind
+    that may stand the `Choices` that shells offer for its value.
     """
     hints = get_type_hints(function, include_extras=True)
     hints.pop("return", None)
+    for hint in hints.values():
+        if not is_dataclass(hint):
+            _complete(hint)
     groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
     parameters = []
     for name, parameter in inspect.signature(function).parameters.items():
@@ -58,10 +76,16 @@ def _parameters_of(group: Any) -> list[inspect.Parameter]:
         default = inspect.Parameter.empty if f.default is MISSING else f.default
         kind = inspect.Parameter.KEYWORD_ONLY
         annotation = hints[f.name]
-        for declared in annotation.__metadata__:
-            declared.rich_help_panel = getattr(group, "panel", None)
+        annotation.__metadata__[0].rich_help_panel = getattr(group, "panel", None)
+        _complete(annotation)
         found.append(inspect.Parameter(f.name, kind, default=default, annotation=annotation))
     return found
+
+
+def _complete(annotation: Any) -> None:
+    """Let Typer complete a parameter's value by the choices declared beside it."""
+    declared, *choices = annotation.__metadata__
+    declared.autocompletion = completer(choices, declared.metavar)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +95,8 @@ class TextInput:
     text: Annotated[
         str | None,
         typer.Argument(metavar="TEXT", help="The text; - or a pipe reads it from stdin.", show_default=False),
+        Choices(topics, command="explain"),
+        Choices(paths=FILES, command="show"),  # a sound or a picture
     ] = None
     file: Annotated[str | None, typer.Option("--file", metavar="FILE", help="Read the text from a file.")] = (
         None
@@ -112,6 +138,7 @@ class ModelOptions:
             metavar="NAME",
             help="A Hugging Face model: folder, cached or hub name; tiny-decoder, -encoder, -translator; scratch.",
         ),
+        Choices(models, FOLDERS),
     ] = None
     revision: Annotated[
         str | None, typer.Option(metavar="NAME", help="Branch, tag or commit on the hub.")
@@ -119,9 +146,12 @@ class ModelOptions:
     dtype: Annotated[
         str,
         typer.Option(metavar="NAME", help="float32, bfloat16, float16, float64, or auto: float32 on a CPU."),
+        Choices(("auto", "float32", "bfloat16", "float16", "float64")),
     ] = "auto"
     device: Annotated[
-        str, typer.Option(metavar="NAME", help="Where the model runs: cpu, cuda, cuda:1, mps.")
+        str,
+        typer.Option(metavar="NAME", help="Where the model runs: cpu, cuda, cuda:1, mps."),
+        Choices(DEVICES),
     ] = "cpu"
     device_map: Annotated[
         str | None,
@@ -130,13 +160,16 @@ class ModelOptions:
             metavar="HOW",
             help="Spread the model over all GPUs, memory and disk: auto (needs accelerate).",
         ),
+        Choices(device_maps),
     ] = None
     offload_folder: Annotated[
         str | None,
         typer.Option("--offload-folder", metavar="DIR", help="With --device-map: for parts kept on disk."),
     ] = None
     attention: Annotated[
-        str | None, typer.Option(metavar="NAME", help="transformers' implementation to run: sdpa, eager, …")
+        str | None,
+        typer.Option(metavar="NAME", help="transformers' implementation to run: sdpa, eager, …"),
+        Choices(("sdpa", "eager")),
     ] = None
     offline: Annotated[bool, typer.Option("--offline", help="Do not ask the hub.")] = False
     trust_remote_code: Annotated[
@@ -179,6 +212,7 @@ class ScratchOptions:
     variant: Annotated[
         str | None,
         typer.Option("--variant", metavar="NAME", help="Attend by a variant: see attncli list variants."),
+        Choices(entries_of("variants")),
     ] = None
     set: Annotated[
         list[str] | None,
@@ -211,6 +245,7 @@ class OutputOptions:
         typer.Option(
             "--format", "-f", metavar="NAME", help="Form on stdout: auto, or see attncli list formats."
         ),
+        Choices(entries_of("formats", auto="What suits the terminal, file or pipe")),
     ] = "auto"
     json: Annotated[bool, typer.Option("--json", help="Short for --format json.")] = False
     output: Annotated[
@@ -222,13 +257,15 @@ class OutputOptions:
             help="Write a file; its ending picks the form. May be given again; - is stdout.",
         ),
     ] = None
-    color: Annotated[str, typer.Option(metavar="WHEN", help="auto, always or never.")] = "auto"
+    color: Annotated[
+        str, typer.Option(metavar="WHEN", help="auto, always or never."), Choices(COLOR_CHOICES)
+    ] = "auto"
     width: Annotated[
         int | None, typer.Option(metavar="CELLS", help="Width of text; the terminal's by default.")
     ] = None
-    colormap: Annotated[str, typer.Option(metavar="NAME", help="viridis, cividis, magma or grey.")] = (
-        "viridis"
-    )
+    colormap: Annotated[
+        str, typer.Option(metavar="NAME", help="viridis, cividis, magma or grey."), Choices(COLORMAPS)
+    ] = "viridis"
     raw_tokens: Annotated[
         bool, typer.Option("--raw-tokens", help="Show the vocabulary's own forms (Ġthe, ##ed).")
     ] = False

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from attncli import __version__
-from attncli.commands._options import ARGV, OutputOptions
+from attncli.commands._options import ARGV, COLORMAPS, OutputOptions
 from attncli.delivery import PICTURES, Plan, Wish, plan, say
 from attncli.errors import UsageError, did_you_mean
 from attncli.labels import safe_label
@@ -45,9 +45,9 @@ def plan_output(
     """
     if output.json and output.format not in ("auto", "json"):
         raise UsageError(f"--json and --format {output.format} contradict each other")
-    if output.colormap not in (maps := ("viridis", "cividis", "magma", "grey")):
+    if output.colormap not in COLORMAPS:
         raise UsageError(
-            f"--colormap {output.colormap}: no such colours", did_you_mean(output.colormap, maps)
+            f"--colormap {output.colormap}: no such colours", did_you_mean(output.colormap, COLORMAPS)
         )
     wish = Wish(
         format="json" if output.json else output.format,

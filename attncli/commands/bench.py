@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
-from attncli.commands._options import OutputOptions, spread
+from attncli.commands._choices import Choices, entries_of
+from attncli.commands._options import DEVICES, OutputOptions, spread
 from attncli.errors import CheckFailed, UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ EXAMPLES = (
     "attncli bench --variants flash --backward -o new.json --baseline old.json --fail-over 1.2",
 )
 
+_DTYPES = ("float32", "float64", "bfloat16", "float16")
 _PATIENCE = 0.5
 """Seconds before progress is shown."""
 
@@ -53,6 +55,7 @@ class What:
         typer.Option(
             metavar="NAMES", help="With commas; variants and peers (attncli list peers). All that fit."
         ),
+        Choices(entries_of("variants", "peers"), many=True),
     ] = None
     settings: Annotated[
         list[str] | None,
@@ -62,16 +65,20 @@ class What:
             help="Set a parameter of a variant; NAME=VALUE alone, of all that have it. May be given again.",
         ),
     ] = None
-    reference: Annotated[str, typer.Option(metavar="NAME", help="Whom the others are compared with.")] = (
-        "sdpa"
-    )
+    reference: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="Whom the others are compared with."),
+        Choices(entries_of("variants", "peers")),
+    ] = "sdpa"
     heads: Annotated[int, typer.Option(metavar="N", min=1, help="Number of heads.")] = 8
     head_dim: Annotated[int, typer.Option(metavar="N", min=1, help="Vector size of a head.")] = 64
     batch: Annotated[int, typer.Option(metavar="N", min=1, help="Sequences at once.")] = 1
-    dtype: Annotated[str, typer.Option(metavar="NAME", help="float32, float64, bfloat16 or float16.")] = (
-        "float32"
+    dtype: Annotated[
+        str, typer.Option(metavar="NAME", help="float32, float64, bfloat16 or float16."), Choices(_DTYPES)
+    ] = "float32"
+    device: Annotated[str, typer.Option(metavar="NAME", help="cpu, cuda, cuda:1, mps."), Choices(DEVICES)] = (
+        "cpu"
     )
-    device: Annotated[str, typer.Option(metavar="NAME", help="cpu, cuda, cuda:1, mps.")] = "cpu"
     causal: Annotated[bool, typer.Option("--causal/--no-causal", help="Whether the future is hidden.")] = True
     backward: Annotated[bool, typer.Option("--backward", help="Time the gradients as well.")] = False
 
@@ -138,9 +145,8 @@ def bench(what: What, care: Care, output: OutputOptions) -> None:
 
 def _check(what: What, care: Care) -> None:
     """Check what needs neither torch nor the lengths."""
-    dtypes = ("float32", "float64", "bfloat16", "float16")
-    if what.dtype not in dtypes:
-        raise UsageError(f"--dtype {what.dtype}: no such type", did_you_mean(what.dtype, dtypes))
+    if what.dtype not in _DTYPES:
+        raise UsageError(f"--dtype {what.dtype}: no such type", did_you_mean(what.dtype, _DTYPES))
     for name, value, least in (
         ("precision", care.precision, 0.0),
         ("max-time", care.max_time, 0.0),

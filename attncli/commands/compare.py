@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from attncli.commands._choices import Choices, entries_of
 from attncli.commands._options import OutputOptions, TextInput, spread
 
 EXAMPLES = (
@@ -27,7 +28,9 @@ class Choice:
     """What is compared, on what."""
 
     variants: Annotated[
-        str | None, typer.Option(metavar="A,B,…", help="Which variants; all that have the form by default.")
+        str | None,
+        typer.Option(metavar="A,B,…", help="Which variants; all that have the form by default."),
+        Choices(entries_of("variants"), many=True),
     ] = None
     set: Annotated[
         list[str] | None,

@@ -15,7 +15,9 @@ from typing import Annotated
 
 import typer
 
+from attncli.commands._choices import Choices
 from attncli.commands._options import ModelOptions, OutputOptions, ScratchOptions, TextInput, spread
+from attncli.record import KINDS
 
 EXAMPLES = (
     'attncli explain "The animal was too tired." --query tired',
@@ -42,7 +44,9 @@ class Choice:
         str | None, typer.Option(metavar="N", help="0-based; -1 is the last. By default the most telling.")
     ] = None
     kind: Annotated[
-        str | None, typer.Option(metavar="KIND", help="encoder, decoder or cross, where a model has several.")
+        str | None,
+        typer.Option(metavar="KIND", help="encoder, decoder or cross, where a model has several."),
+        Choices(KINDS),
     ] = None
     pair: Annotated[
         str | None,

@@ -14,7 +14,9 @@ from typing import Annotated, ClassVar
 
 import typer
 
+from attncli.commands._choices import FILES, Choices, labelled_sets
 from attncli.commands._options import ModelOptions, OutputOptions, TextInput, spread
+from attncli.record import KINDS
 
 EXAMPLES = (
     'attncli find "The animal didn\'t cross the street because it was too tired." --from it --to animal '
@@ -42,6 +44,7 @@ class Words:
             metavar="NAME|FILE",
             help="Labelled pairs: coreference, verb-object, or JSON lines of text, from, to (character spans).",
         ),
+        Choices(labelled_sets, FILES),
     ] = None
     reverse: Annotated[
         bool, typer.Option("--reverse", help="With --examples: swap from and to (verb to object).")
@@ -62,7 +65,9 @@ class Choice:
         typer.Option(metavar="TEXT", help="Second sentence, or the target text of an encoder–decoder."),
     ] = None
     kind: Annotated[
-        str | None, typer.Option(metavar="KIND", help="encoder, decoder or cross, where a model has several.")
+        str | None,
+        typer.Option(metavar="KIND", help="encoder, decoder or cross, where a model has several."),
+        Choices(KINDS),
     ] = None
     layer: Annotated[str, typer.Option(metavar="N", help="0-based: 3, 0,2,5-7, -1 (last) or all.")] = "all"
     head: Annotated[str, typer.Option(metavar="N", help="0-based: 3, 0,2,5-7, -1 (last) or all.")] = "all"

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
+from attncli.commands._choices import Choices, entries_of
 from attncli.commands._options import ModelOptions, OutputOptions, ScratchOptions, TextInput, spread
+from attncli.record import KINDS
 
 if TYPE_CHECKING:
     from attncli.analysis.head_order import Wanted
@@ -35,6 +37,7 @@ class Ranking:
     by: Annotated[
         str | None,
         typer.Option(metavar="METRIC", help="Rank by this (attncli list metrics), or by role, the default."),
+        Choices(entries_of("metrics", role="How far the strongest role is above its null")),
     ] = None
     ascending: Annotated[bool, typer.Option("--ascending", help="The smallest first.")] = False
     top: Annotated[int | None, typer.Option(metavar="N", min=1, help="Give only the first N heads.")] = None
@@ -51,7 +54,9 @@ class Ranking:
     layer: Annotated[str, typer.Option(metavar="N", help="0-based: 3, 0,2,5-7, -1 (last) or all.")] = "all"
     head: Annotated[str, typer.Option(metavar="N", help="0-based: 3, 0,2,5-7, -1 (last) or all.")] = "all"
     kind: Annotated[
-        str | None, typer.Option(metavar="KIND", help="encoder, decoder or cross, where a model has several.")
+        str | None,
+        typer.Option(metavar="KIND", help="encoder, decoder or cross, where a model has several."),
+        Choices(KINDS),
     ] = None
     compare_to: Annotated[
         str | None, typer.Option(metavar="FILE", help="JSON of an older run: say which heads changed.")
@@ -102,7 +107,9 @@ class ProbeOptions:
     panel: ClassVar[str] = "Probe (with --model, without a text)"
 
     probe: Annotated[
-        str | None, typer.Option(metavar="NAME", help="induction: random tokens, repeated once.")
+        str | None,
+        typer.Option(metavar="NAME", help="induction: random tokens, repeated once."),
+        Choices(("induction",)),
     ] = None
     probe_length: Annotated[int, typer.Option(metavar="N", min=2, help="Tokens before the repetition.")] = 48
     probe_texts: Annotated[int, typer.Option(metavar="N", min=1, help="Number of sequences.")] = 8

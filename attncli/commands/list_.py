@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from attncli import __version__
+from attncli.commands._choices import Choices
 from attncli.commands._options import ARGV, OutputOptions, spread
 from attncli.errors import UsageError, did_you_mean
 from attncli.record import Provenance
@@ -25,7 +26,9 @@ class Wanted:
     """Which kind of thing."""
 
     kind: Annotated[
-        str | None, typer.Argument(metavar="KIND", help=f"One of: {', '.join(KINDS)}.", show_default=False)
+        str | None,
+        typer.Argument(metavar="KIND", help=f"One of: {', '.join(KINDS)}.", show_default=False),
+        Choices(KINDS),
     ] = None
 
 

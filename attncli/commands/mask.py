@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from attncli.commands._choices import Choices, entries_of
 from attncli.commands._options import ModelOptions, OutputOptions, ScratchOptions, TextInput, spread
+from attncli.record import KINDS
 
 if TYPE_CHECKING:
     from attncli.view import MatrixGrid
@@ -37,6 +39,7 @@ class Pattern:
         typer.Argument(
             metavar="NAME", help="A mask's or variant's name; with --model the text.", show_default=False
         ),
+        Choices(entries_of("masks", "variants")),
     ] = None
     text: Annotated[
         str | None,
@@ -66,7 +69,9 @@ class Pattern:
         str | None, typer.Option(metavar="TEXT", help="Second sentence, or target text, with --model.")
     ] = None
     kind: Annotated[
-        str | None, typer.Option(metavar="KIND", help="encoder, decoder or cross, with --model.")
+        str | None,
+        typer.Option(metavar="KIND", help="encoder, decoder or cross, with --model."),
+        Choices(KINDS),
     ] = None
     layer: Annotated[str, typer.Option(metavar="N", help="Layers to look at, with --model.")] = "all"
     stride: Annotated[
@@ -114,7 +119,7 @@ def _of_model(pattern: Pattern, model: ModelOptions, output: OutputOptions) -> M
     from attncli.view import Matrix
 
     queries, keys = source.axes(kind)
-    layers = parse_selection(pattern.layer, "layer")
+    layers = parse_selection(pattern.layer, "layer", no_mean="masks have no mean")
     kept = MaskOnly(kind, layers, source.depth(kind), len(queries), len(keys))
     run = source.run([kept])
     tell_checks(run, output)

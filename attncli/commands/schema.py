@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from attncli import __version__
+from attncli.commands._choices import Choices, schemas
 from attncli.commands._options import ARGV, OutputOptions, spread
 from attncli.errors import UsageError, did_you_mean
 from attncli.record import Provenance
@@ -28,6 +29,7 @@ class Wanted:
     command: Annotated[
         str | None,
         typer.Argument(metavar="COMMAND", help="The command whose JSON is described.", show_default=False),
+        Choices(schemas),
     ] = None
 
 

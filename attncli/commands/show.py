@@ -12,7 +12,9 @@ from typing import Annotated, ClassVar
 
 import typer
 
+from attncli.commands._choices import Choices
 from attncli.commands._options import ModelOptions, OutputOptions, ScratchOptions, TextInput, spread
+from attncli.record import KINDS
 
 EXAMPLES = (
     'attncli show "My mother told my sister, and my sister told my father."',
@@ -38,7 +40,9 @@ class Choice:
         typer.Option(metavar="TEXT", help="Second sentence, or the target text of an encoder–decoder."),
     ] = None
     kind: Annotated[
-        str | None, typer.Option(metavar="KIND", help="encoder, decoder or cross, where a model has several.")
+        str | None,
+        typer.Option(metavar="KIND", help="encoder, decoder or cross, where a model has several."),
+        Choices(KINDS),
     ] = None
     layer: Annotated[
         str | None,
@@ -63,6 +67,7 @@ class Choice:
         typer.Option(
             metavar="HOW", help="Pool a long text's map by max or mean; max by default where needed."
         ),
+        Choices(("max", "mean")),
     ] = None
     stride: Annotated[
         int | None,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attncli import __version__
+from attncli.commands._choices import FOLDERS, Choices, models
 from attncli.commands._options import ARGV, OutputOptions, TextInput, spread
 from attncli.errors import UsageError
 from attncli.record import Provenance, Token, Tokens
@@ -49,6 +50,7 @@ class Choice:
             metavar="NAME",
             help="A model's folder, hub name or tiny-…; without it, or for scratch, words.",
         ),
+        Choices(models, FOLDERS),
     ] = None
     offline: Annotated[bool, typer.Option("--offline", help="Download nothing.")] = False
 

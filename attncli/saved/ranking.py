@@ -18,7 +18,7 @@ from attncli.analysis.head_order import (
     rows_note,
 )
 from attncli.analysis.head_tables import Measured, Ranked, metric_column, ranking_of
-from attncli.analysis.selection import parse_selection, refuse_mean
+from attncli.analysis.selection import NO_MEAN, parse_selection
 from attncli.analysis.where import parse_where
 from attncli.saved.choosing import places
 from attncli.saved.fields import Fields
@@ -94,9 +94,8 @@ def rank_again(view: HeadRanking, again: Again, file: str) -> HeadRanking:
 
 def _part(saved: Ranked, again: Again) -> Measured:
     """Narrow what was measured to the layers and heads asked for."""
-    layers, heads = parse_selection(again.layer, "layer"), parse_selection(again.head, "head")
-    for selection in (layers, heads):
-        refuse_mean(selection)
+    layers = parse_selection(again.layer, "layer", no_mean=NO_MEAN)
+    heads = parse_selection(again.head, "head", no_mean=NO_MEAN)
     if not again.parts:
         return saved.measured
     kept_layers, kept_heads = places(layers, saved.measured.layers), places(heads, saved.measured.heads)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from attncli.errors import ModelError, did_you_mean
+from attncli.errors import ModelError, UsageError, did_you_mean
 from attncli.labels import safe_label
 from attncli.sources.shipped import shipped_folder, shipped_models
 
@@ -31,8 +31,11 @@ def resolve_model_folder(name: str, revision: str = "main") -> Path | None:
         The folder, or None for a hub name that is not in the cache.
 
     Raises:
+        UsageError: `name` is empty.
         ModelError: `name` is meant as a folder and there is none.
     """
+    if not name.strip():
+        raise UsageError("the model's name is empty", "--model takes a folder or a name: attncli list models")
     if (shipped := shipped_folder(name)) is not None:
         return shipped
     try:

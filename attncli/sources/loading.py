@@ -14,6 +14,7 @@ from typing import Any
 from attncli.errors import CaptureError, ModelError, UsageError, did_you_mean
 from attncli.labels import safe_label
 from attncli.sources.folders import may_reach_hub, missing_model, resolve_model_folder
+from attncli.sources.tokens import load_tokenizer
 
 DEVICE_MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
 
@@ -29,6 +30,8 @@ _TOKENIZERS = (
     "source.spm",
     "tokenizer_config.json",
 )
+
+_TOKENIZER_SETTINGS = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,10 +154,16 @@ def _local_folder(name: str, options: LoadOptions, tokenizer: bool) -> Path | No
     folder = resolve_model_folder(name, options.revision or "main")
     if folder is None:
         return None
+    named = Path(name).expanduser().is_dir()
+    if named and options.revision is not None:
+        raise UsageError(
+            f"--revision {safe_label(options.revision)}: {safe_label(name)} is a folder, which has but one",
+            "leave it out; it is for names on the hub",
+        )
     try:
         _check_folder(folder, safe_label(name), options, tokenizer)
     except ModelError:
-        if Path(name).expanduser().is_dir() or options.offline:
+        if named or options.offline:
             raise
         return None
     return folder
@@ -163,7 +172,22 @@ def _local_folder(name: str, options: LoadOptions, tokenizer: bool) -> Path | No
 def _load_tokenizer(where: str | Path, options: LoadOptions) -> Any:
     from transformers import AutoTokenizer
 
-    return AutoTokenizer.from_pretrained(where, **_common(options))
+    try:
+        return AutoTokenizer.from_pretrained(where, **_common(options))
+    except Exception:  # the tokenizers library raises nothing more special
+        folder = resolve_model_folder(str(where), options.revision or "main")
+        if folder is not None:
+            _check_tokenizer(folder)
+        raise
+
+
+def _check_tokenizer(folder: Path) -> None:
+    """Say which of a tokenizer's files is broken, if any is."""
+    for name in _TOKENIZER_SETTINGS:
+        if (folder / name).is_file():
+            _check_json(folder / name, safe_label(str(folder)))
+    if (folder / "tokenizer.json").is_file():
+        load_tokenizer(folder)
 
 
 def _load_model(where: str | Path, options: LoadOptions) -> Any:
@@ -280,7 +304,7 @@ def _check_folder(folder: Path, name: str, options: LoadOptions, tokenizer: bool
         raise ModelError(f"{name}: no tokenizer there (tokenizer.json)")
     for file in sorted(folder.glob("*.safetensors")):
         _check_safetensors(file)
-    _check_config(folder / "config.json", name)
+    _check_json(folder / "config.json", name)
 
 
 def _check_safetensors(file: Path) -> None:
@@ -293,13 +317,13 @@ def _check_safetensors(file: Path) -> None:
         raise ModelError(f"{file}: truncated or corrupted ({error})") from error
 
 
-def _check_config(file: Path, name: str) -> None:
+def _check_json(file: Path, name: str) -> None:
     try:
-        config = json.loads(file.read_text(encoding="utf-8"))
+        settings = json.loads(file.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise ModelError(f"{name}: its config.json is no JSON ({error})") from error
-    if not isinstance(config, dict):
-        raise ModelError(f"{name}: its config.json is no JSON object")
+        raise ModelError(f"{name}: its {file.name} is no JSON ({error})") from error
+    if not isinstance(settings, dict):
+        raise ModelError(f"{name}: its {file.name} is no JSON object")
 
 
 def _quiet_transformers() -> None:

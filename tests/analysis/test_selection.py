@@ -35,6 +35,15 @@ def test_what_is_no_selection_is_refused_with_the_grammar(text: str) -> None:
     assert "0,2,5-7" in str(caught.value.hint)
 
 
+def test_where_there_is_no_mean_none_is_taken_and_none_is_hinted_at() -> None:
+    for text in ("mean", "0-2:mean"):
+        with pytest.raises(UsageError, match="--layer mean: each by itself"):
+            parse_selection(text, "layer", no_mean="each by itself")
+    with pytest.raises(UsageError, match="not a layer selection") as caught:
+        parse_selection("abc", "layer", no_mean="each by itself")
+    assert str(caught.value.hint).endswith("(0,2,5-7), -1 or all")
+
+
 @pytest.mark.parametrize("text", ["9", "-10", "0,9", "7-9"])
 def test_out_of_range_tells_the_valid_range(text: str) -> None:
     with pytest.raises(UsageError, match="out of range") as caught:

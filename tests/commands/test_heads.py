@@ -333,6 +333,7 @@ def test_nothing_changed_is_said(cli: Cli, tiny_bert: str, tmp_path: Path) -> No
         (("--threshold", "self=2"), "must be a number from 0 to 1", None),
         (("--threshold", "entropy=0.2"), "no name hangs on 'entropy'", None),
         (("--head", "mean"), "--head mean: each head is measured by itself", None),
+        (("--layer", "abc"), "not a layer selection", "(0,2,5-7), -1 or all\n"),
         (("--head", "9"), "--head 9: out of range", None),
         (("--probe", "induction"), "--probe makes its own texts", None),
         (("--probe", "indction"), "no such probe", 'did you mean "induction"?'),

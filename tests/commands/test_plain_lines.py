@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from attncli.cli import _function, _module, command_names
 from attncli.commands._parsing import _declared, plain_values
 
-NAMES = [name for name in command_names() if name != "completion"]
+NAMES = command_names()
 WORDS = [
     "a b",
     "",

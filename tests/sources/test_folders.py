@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from attncli.errors import ModelError
+from attncli.errors import ModelError, UsageError
 from attncli.sources.folders import cached_models, fetch_file, hub_cache, missing_model, resolve_model_folder
 
 VARIABLES = ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME", "HF_HUB_OFFLINE")
@@ -131,3 +131,9 @@ def test_a_hub_that_does_not_answer_is_told_at_once(monkeypatch: pytest.MonkeyPa
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(ModelError, match="the hub cannot be reached"):
         fetch_file("gpt2", "tokenizer.json")
+
+
+@pytest.mark.parametrize("name", ["", " "])
+def test_an_empty_name_is_told_as_such(name: str) -> None:
+    with pytest.raises(UsageError, match="the model's name is empty"):
+        resolve_model_folder(name)

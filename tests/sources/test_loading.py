@@ -75,9 +75,26 @@ def test_a_broken_config_is_told(copy: Path) -> None:
     assert failure(copy).message.endswith("config.json is no JSON object")
 
 
-def test_a_broken_tokenizer_is_told(copy: Path) -> None:
-    (copy / "tokenizer.json").write_text("{}")
-    assert failure(copy).exit_code == 4
+@pytest.mark.parametrize("content", ["", "{", "[]", "null", "{}", '{"a": 1}', '{"added_tokens": []}'])
+def test_a_broken_tokenizer_is_told_with_the_file(copy: Path, content: str) -> None:
+    (copy / "tokenizer.json").write_text(content)
+    error = failure(copy)
+    assert error.exit_code == 4
+    assert f"{copy / 'tokenizer.json'} is no readable tokenizer: " in error.message
+
+
+@pytest.mark.parametrize("name", ["tokenizer_config.json", "special_tokens_map.json"])
+def test_broken_settings_of_a_tokenizer_are_told_with_the_file(copy: Path, name: str) -> None:
+    (copy / name).write_text("{")
+    assert f"its {name} is no JSON (" in failure(copy).message
+    (copy / name).write_text("[]")
+    assert failure(copy).message.endswith(f"its {name} is no JSON object")
+
+
+def test_a_folder_has_no_revisions(bert: Path) -> None:
+    error = failure(bert, revision="v2")
+    assert error.exit_code == 2
+    assert error.message == f"--revision v2: {bert} is a folder, which has but one"
 
 
 def test_pickled_weights_are_refused_unless_allowed(copy: Path) -> None:
