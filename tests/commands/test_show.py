@@ -145,7 +145,7 @@ def test_quiet_leaves_stderr_empty(cli: Cli, tmp_path) -> None:
 
 def test_verbose_says_what_was_checked(cli: Cli, tiny_llama: str) -> None:
     err = cli("show", TEXT, "-m", tiny_llama, "--layer", "1", "-v").err
-    assert "3 decoder" in err and "looked into 1, through interface" in err
+    assert "2 decoder" in err and "looked into 1, through interface; then the model was stopped" in err
     assert "largest difference from the model's own output" in err
 
 
