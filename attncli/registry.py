@@ -45,6 +45,7 @@ class Parameter:
         maximum: Largest value allowed, itself included.
         choices: The only words allowed, where it is a word.
         example: What shows a pattern on a sentence, where the default is meant for thousands of positions.
+        zero: What 0 stands for, where it is no number of things.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Parameter:
     maximum: float | None = None
     choices: tuple[str, ...] = ()
     example: Value = None
+    zero: str = ""
 
     def parse(self, text: str) -> Value:
         """Read a value given on the command line.
@@ -132,6 +134,18 @@ class Entry:
                 raise UsageError(f"{self.name} has no parameter {typed!r}", hint)
             values[name] = known[name].parse(text)
         return values
+
+    def told(self, settings: Mapping[str, object]) -> str:
+        """Write the parameters' values for a person.
+
+        >>> Entry("dsa", "", parameters=(Parameter("top_k", 0, "", zero="a quarter"),)).told({"top_k": 0, "seed": 1})
+        'top_k=0 (a quarter), seed=1'
+        """
+        zeros = {parameter.name: parameter.zero for parameter in self.parameters if parameter.zero}
+        return ", ".join(
+            f"{name}={value}{f' ({zeros[name]})' if name in zeros and not value else ''}"
+            for name, value in settings.items()
+        )
 
     def _is_too_large_for(self, length: int) -> bool:
         shown = [p.default for p in self.parameters if p.example is not None]

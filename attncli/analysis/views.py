@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from attncli import registry
 from attncli.analysis.hints import what_to_look_at
 from attncli.labels import safe_label
 from attncli.record import Comparison, Kind, Provenance, Run, SourceInfo, Token, Tokens
@@ -129,7 +130,7 @@ def comparison_view(found: Sequence[Comparison], tokens: Tokens, made: Provenanc
         notes=(
             "queries, keys and values come from random weights, not trained",
             *(["a causal variant is held against causal full attention"] if mixed else []),
-            *(f"{one.name} with {_settings_text(one.settings)}" for one in found if one.settings),
+            *(f"{one.name} with {_told(one)}" for one in found if one.settings),
         ),
     )
     matrices = tuple(Matrix(one.weights, one.weights != 0, kind="encoder", label=one.name) for one in found)
@@ -141,8 +142,9 @@ def comparison_view(found: Sequence[Comparison], tokens: Tokens, made: Provenanc
     return MatrixGrid(header, matrices, tokens, tokens, "signed" if signed else "weight", None, facts)
 
 
-def _settings_text(settings: Mapping[str, object]) -> str:
-    return ", ".join(f"{name}={value}" for name, value in settings.items())
+def _told(one: Comparison) -> str:
+    variant = one.name.partition(" ")[0]  # "(causal)" may stand behind it
+    return registry.entries("variants")[variant].told(one.settings)
 
 
 def mask_view(

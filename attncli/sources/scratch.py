@@ -273,7 +273,7 @@ class ScratchSource:
         if self._mixing is None:
             return ()
         entry, notes = self._mixing.entry, []
-        set_to = ", ".join(f"{name}={value}" for name, value in self._mixing.settings.items())
+        set_to = entry.told(self._mixing.settings)
         notes.append(f"{entry.name}{f' with {set_to}' if set_to else ''}: {entry.summary}")
         if entry.attributes.get("implied"):
             notes.append("these are effective weights: the matrix that the variant implies and never makes")

@@ -86,3 +86,12 @@ def test_causal_variants_are_compared_with_causal_full_attention(cli: Cli) -> No
 def test_a_comparison_that_cannot_be_made_is_told(cli: Cli, arguments: tuple[str, ...], words: str) -> None:
     result = cli("compare", TEXT, *arguments)
     assert (result.code, result.out) == (2, "") and words in result.err
+
+
+def test_what_0_stands_for_is_told(cli: Cli) -> None:
+    assert (
+        "dsa with top_k=0 (a quarter of the keys), index_heads=4"
+        in cli("show", "a b c d", "--variant", "dsa").out
+    )
+    compared = cli("compare", "a b c d", "--json").json["notes"]
+    assert any("top_k=0 (a quarter of the keys)" in note for note in compared)

@@ -30,7 +30,11 @@ ENTRY = Entry(
     reference="DeepSeek-AI 2025 (DeepSeek-V3.2), §2.1, arXiv 2512.02556",
     parameters=(
         Parameter(
-            "top_k", 0, "keys selected for each query; 0 for a quarter of them, at most 256", minimum=0
+            "top_k",
+            0,
+            "keys selected for each query; 0 for a quarter of them, at most 256",
+            minimum=0,
+            zero="a quarter of the keys",
         ),
         Parameter("index_heads", 4, "heads of the indexer, where its tensors are not given", minimum=1),
         Parameter("index_dim", 32, "size of the indexer's vectors, where they are not given", minimum=1),
