@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 import torch
 from torch import Tensor
 
 from attncli.errors import UsageError
-from attncli.record import Kind, Observer, Request, Run, Site, Tokens, WeightBlock
+from attncli.record import Kind, LayerObserver, Observer, Request, Run, Site, Tokens, WeightBlock
 from attncli.sources.emission import BLOCK_BYTES
 from attncli.sources.loading import Loaded
 from attncli.sources.preparing import Prepared, check_takes_text, encode, kind_of_single_stack, token_limit
@@ -218,6 +219,11 @@ class _Placed:
             self._requests[site] = self.observer.request(site)
         wanted = self._requests[site]
         return None if wanted is None else replace(wanted, rows=self._rows(wanted))
+
+    @property
+    def sought(self) -> frozenset[tuple[Kind, int]]:
+        """What the observer looks for; none, as an attribute, where it does not say."""
+        return cast(LayerObserver, self.observer).sought
 
     def wants_rows(self) -> bool:
         """Tell whether the observer wants any row that the window has to give."""

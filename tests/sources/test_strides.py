@@ -149,6 +149,17 @@ def test_only_windows_with_a_row_that_is_asked_for_run(
         np.testing.assert_allclose(ours.values, whole.values[[20, 19]], atol=1e-7)
 
 
+def test_the_model_stops_in_every_window_behind_the_layer_that_is_asked_for(tiny_bert: str) -> None:
+    source = strided(tiny_bert, 4)
+    size, first = len(source.tokens), parse_selection("0", "layer")
+    alone = FullWeights("encoder", first, EVERY[1], source.depth("encoder"), size, size)
+    run = source.run([alone])
+    assert run.stopped and {site.layer for site in run.sites} == {0}
+    whole = [matrix for matrix in kept(source).matrices() if matrix.layer == 0]
+    for ours, theirs in zip(alone.matrices(), whole, strict=True):
+        np.testing.assert_array_equal(ours.values, theirs.values)
+
+
 def test_every_windows_numbers_are_checked_and_the_worst_is_told(tiny_bert: str) -> None:
     source = strided(tiny_bert, 6)
     found = FullWeights("encoder", *EVERY, 2, source.frame.total, source.frame.total)
