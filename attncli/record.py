@@ -360,6 +360,7 @@ class Comparison:
 
     Args:
         name: The variant, with ``causal`` behind it where that was not asked for but it has no other form.
+        settings: Its parameters' values, as a person reads them.
         weights: Effective weights of one head ``(query, key)``.
         relative_error: ‖output − full output‖ / ‖full output‖ over all heads (Frobenius norm).
         max_abs_error: Largest absolute difference between the outputs, over all heads.
@@ -368,7 +369,7 @@ class Comparison:
     """
 
     name: str
-    settings: Mapping[str, object]
+    settings: str
     weights: NDArrayF
     relative_error: float
     max_abs_error: float

@@ -120,9 +120,9 @@ def with_top(source: PretrainedSource) -> list[Observer]:
 
 
 def one_head(source: PretrainedSource) -> list[Observer]:
-    """Ask for the statistics of one head of one layer."""
+    """Ask for the statistics of one head of the last layer, before which the model is not stopped."""
     kind, depth, length = _sizes(source)
-    chosen = parse_selection("1", "layer"), parse_selection("3", "head")
+    chosen = parse_selection("-1", "layer"), parse_selection("3", "head")
     return [
         RowNumbers(kind, METRICS, *chosen, depth, length),
         WeightReceived(kind, *chosen, depth, length),

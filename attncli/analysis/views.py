@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli import registry
 from attncli.analysis.hints import what_to_look_at
 from attncli.labels import safe_label
 from attncli.record import Comparison, Kind, Provenance, Run, SourceInfo, Token, Tokens
@@ -130,7 +129,7 @@ def comparison_view(found: Sequence[Comparison], tokens: Tokens, made: Provenanc
         notes=(
             "queries, keys and values come from random weights, not trained",
             *(["a causal variant is held against causal full attention"] if mixed else []),
-            *(f"{one.name} with {_told(one)}" for one in found if one.settings),
+            *(f"{one.name} with {one.settings}" for one in found if one.settings),
         ),
     )
     matrices = tuple(Matrix(one.weights, one.weights != 0, kind="encoder", label=one.name) for one in found)
@@ -140,11 +139,6 @@ def comparison_view(found: Sequence[Comparison], tokens: Tokens, made: Provenanc
     )
     signed = any(one.signed for one in found)
     return MatrixGrid(header, matrices, tokens, tokens, "signed" if signed else "weight", None, facts)
-
-
-def _told(one: Comparison) -> str:
-    variant = one.name.partition(" ")[0]  # "(causal)" may stand behind it
-    return registry.entries("variants")[variant].told(one.settings)
 
 
 def mask_view(

@@ -78,9 +78,6 @@ def ask(
     Raises:
         AttnCliError: It does not go together, or something is not to be had.
     """
-    from attncli import registry
-    from attncli.analysis.head_numbers import ROLE
-    from attncli.analysis.head_order import metric_named
     from attncli.analysis.roles import parse_thresholds
     from attncli.analysis.selection import NO_MEAN, parse_selection
 
@@ -88,8 +85,7 @@ def ask(
     thresholds = parse_thresholds(ranking.threshold or ())
     layers = parse_selection(ranking.layer, "layer", no_mean=NO_MEAN)
     heads = parse_selection(ranking.head, "head", no_mean=NO_MEAN)
-    by = ranking.by or ("induction" if _is_probe(probe) else ROLE)
-    by = metric_named(by, [ROLE, *registry.entries("metrics")])
+    by = _metric_to_rank_by(ranking.by, probe)
     old = _old_run(ranking.compare_to)
     state = _resumed(corpus.resume)
     lines = None if _is_probe(probe) else _lines(text, corpus)
@@ -142,6 +138,15 @@ def _check_probe(text: TextInput, corpus: CorpusOptions, probe: ProbeOptions, mo
         raise UsageError("--probe needs a pretrained model", "--model names one")
     if corpus.min_row is not None or corpus.resume is not None or corpus.exclude_special:
         raise UsageError("--probe has rows of its own", "leave out --min-row, --resume and --exclude-special")
+
+
+def _metric_to_rank_by(asked: str | None, probe: ProbeOptions) -> str:
+    from attncli import registry
+    from attncli.analysis.head_numbers import ROLE
+    from attncli.analysis.head_order import metric_named
+
+    by = asked or ("induction" if _is_probe(probe) else ROLE)
+    return metric_named(by, [ROLE, *registry.entries("metrics")])
 
 
 def _metric_names(kind: Kind, by: str, where: str | None) -> tuple[str, ...]:

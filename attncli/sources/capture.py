@@ -49,7 +49,11 @@ class Call:
     function: Callable[..., Any] | None = None
 
     def copy(self) -> Call:
-        """Give a call whose tensors stay as they are, whatever the model does with its own from here on."""
+        """Give a call whose query, key, value and output stay as they are, whatever the model does with its own.
+
+        The mask and the options, which layers share, are not copied; were they changed, the weights would no longer
+        give the output, and the self-check says so.
+        """
         assert self.output is not None
         tensors = self.query, self.key, self.value
         query, key, value = (tensor.clone(memory_format=torch.contiguous_format) for tensor in tensors)

@@ -65,7 +65,7 @@ def _compared(
     signed = bool(mixing.entry.attributes["signed"])
     return Comparison(
         name=mixing.entry.name + (" (causal)" if says_causal else ""),
-        settings=dict(mixing.settings),
+        settings=mixing.entry.told(mixing.settings),
         weights=weights[0, head].float().numpy(),
         relative_error=float(torch.linalg.vector_norm(difference)) / norm if norm else 0.0,
         max_abs_error=float(difference.abs().max()),

@@ -10,7 +10,7 @@ What is called from inside an attention function of the interface has been seen 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
@@ -39,21 +39,15 @@ def tapped(
         on_softmax: Called for softmaxes over the last axis of at least three, made directly by an attention module.
         on_leave: Called when a module that made softmaxes has ended.
     """
-    undo = [
-        (_hooked if type(module).__module__.startswith("torch.") else _wrapped)(trace, module, on_leave)
-        for module in modules
-    ]
-    try:
-        with (
-            _sdpa_patched(trace, on_sdpa),
-            _softmax_patched(trace, on_softmax),
-            _fast_path_patched(trace, on_softmax),
-        ):
-            yield
-    finally:
-        for each in undo:
-            each()
-        trace.frames.clear()
+    with ExitStack() as undo:
+        undo.callback(trace.frames.clear)
+        for module in modules:
+            follow = _hooked if type(module).__module__.startswith("torch.") else _wrapped
+            undo.callback(follow(trace, module, on_leave))
+        undo.enter_context(_sdpa_patched(trace, on_sdpa))
+        undo.enter_context(_softmax_patched(trace, on_softmax))
+        undo.enter_context(_fast_path_patched(trace, on_softmax))
+        yield
 
 
 def _wrapped(trace: Trace, module: nn.Module, on_leave: Callable[[Frame], None]) -> Callable[[], None]:
