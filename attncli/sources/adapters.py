@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -28,11 +29,13 @@ class Adapter:
         name: As the user named it.
         folder: Where its files are.
         settings: What its ``adapter_config.json`` says.
+        notes: What peft warned of when it applied the adapter.
     """
 
     name: str
     folder: Path
     settings: Mapping[str, Any]
+    notes: tuple[str, ...] = ()
 
     @property
     def is_beside(self) -> bool:
@@ -100,21 +103,27 @@ class Adapter:
         """How it changes the model: ``LORA``."""
         return safe_label(str(self.settings.get("peft_type")))
 
-    def apply(self, model: Any, *, allow_pickle: bool) -> None:
+    def apply(self, model: Any, *, allow_pickle: bool) -> Adapter:
         """Apply the adapter to its base model, and merge it into the weights where that can be done.
+
+        Returns:
+            The adapter, with what peft warned of.
 
         Raises:
             ModelError: It does not fit the model.
         """
         try:
-            report = model.load_adapter(
-                str(self.folder),
-                use_safetensors=None if allow_pickle else True,
-                ignore_mismatched_sizes=True,  # the report names them
-                local_files_only=True,
-            )
+            with warnings.catch_warnings(record=True) as warned:
+                warnings.simplefilter("always")
+                report = model.load_adapter(
+                    str(self.folder),
+                    use_safetensors=None if allow_pickle else True,
+                    ignore_mismatched_sizes=True,  # the report names them
+                )
+        except KeyError as error:
+            raise self._refused(f"peft does not know {error}") from error
         except Exception as error:  # whatever peft makes of a file that somebody else wrote
-            raise self._refused(" ".join(str(error).split()).partition(". ")[0][:200]) from error
+            raise self._refused(_first_sentence(error)) from error
         if report.mismatched_keys:
             key, got, wanted = min(report.mismatched_keys)
             raise self._refused(f"{key} is {_size(got)} there, the model needs {_size(wanted)}")
@@ -124,6 +133,8 @@ class Adapter:
             raise self._refused(f"the model has no place for {min(unused)}")
         if getattr(model, "hf_quantizer", None) is None:
             _merge(model)
+        about = (f"peft: {_first_sentence(warning.message)}" for warning in warned)
+        return replace(self, notes=tuple(dict.fromkeys(about)))
 
     def _is_for(self, model: Any, key: str) -> bool:
         """Tell whether an adapter's weight is for a part that this model has, not for a task's head."""
@@ -186,6 +197,10 @@ def _merge(model: Any) -> None:
             except (NotImplementedError, ValueError, AttributeError):
                 continue  # a kind that cannot be merged goes on running beside the weights
             model.set_submodule(name, module.get_base_layer())
+
+
+def _first_sentence(said: Exception | Warning | str) -> str:
+    return " ".join(str(said).split()).partition(". ")[0][:200]
 
 
 def _size(shape: Any) -> str:

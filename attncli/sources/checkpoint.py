@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from attncli.errors import ModelError
 from attncli.labels import safe_label
-from attncli.sources.influence import attention_containers, in_a_layer, influential
+from attncli.sources.influence import influential
 
 _PACKED = ("I8", "U8", "I16", "U16", "I32", "U32", "F4", "F6_E2M3", "F6_E3M2", "F8_E8M0")
 """Number formats of safetensors that hold quantised weights, and nothing that can be cast to a float as it is."""
@@ -98,7 +98,7 @@ def check_filled(
         )
     if getattr(model, "hf_quantizer", None) is not None:
         return []  # it has taken what it needs; what is left are scales for caches and activations
-    needed = [key for key in ignored if _belongs_to_attention(model, key)]
+    needed = [key for key in ignored if _belongs_to_a_part(model, key)]
     if needed:
         stored = _tensors(folder, needed)
         needed = [key for key in needed if not _is_computed(stored.get(key))]
@@ -124,7 +124,8 @@ def _packed_keys(folder: Path) -> Iterator[tuple[str, str]]:
     for key, file in _files_by_key(folder).items():
         part = file.get_slice(key)
         shape = part.get_shape()
-        if part.get_dtype() in _PACKED and len(shape) > 1 and not _is_computed(file.get_tensor(key)):
+        formats = (*_PACKED, "I64") if key.endswith("weight") else _PACKED
+        if part.get_dtype() in formats and len(shape) > 1 and not _is_computed(file.get_tensor(key)):
             yield safe_label(key), part.get_dtype()
 
 
@@ -146,27 +147,24 @@ def _tensors(folder: Path | None, keys: Collection[str]) -> dict[str, Tensor]:
     return found
 
 
-def _belongs_to_attention(model: Any, key: str) -> bool:
+def _belongs_to_a_part(model: Any, key: str) -> bool:
     """Tell whether a weight that the model does not take lies in a part that the model has.
 
     A task's head lies beside these parts: nothing of its path is in the model. So do further layers (a model that was
-    cut, a predictor of further tokens). A buffer that the model computes is not needed from the file.
+    cut, a predictor of further tokens). A buffer that the model computes is not needed from the file, nor is what
+    hidden patches are replaced with in training.
     """
     *path, own = key.removeprefix(f"{model.base_model_prefix}.").split(".")
-    module: nn.Module = getattr(model, "base_model", model)
-    reached: list[str] = []
+    root: nn.Module = getattr(model, "base_model", model)
+    module = root
     for part in path:
         below = getattr(module, part, None)
         if not isinstance(below, nn.Module):
             break
         module = below
-        reached.append(part)
-    if own in module._buffers or not reached:
+    if module is root or isinstance(module, nn.ModuleList):
         return False
-    prefix = "" if module is model else ".".join(reached)
-    inside = in_a_layer(f"{prefix}.", attention_containers(getattr(model, "base_model", model)))
-    holds = next(module.children(), None) is None and next(module.parameters(), None) is not None
-    return inside or holds
+    return own not in module._buffers and own != "mask_token"
 
 
 def _is_computed(tensor: Tensor | None) -> bool:
@@ -190,9 +188,6 @@ def _is_computed(tensor: Tensor | None) -> bool:
 
 def _remedy(keys: Collection[str]) -> str | None:
     """Return what to do about tensors that the model does not take, where their names tell what they are."""
-    if not keys:
-        return None
-    example = safe_label(min(keys))
     if _any_has(keys, _ADAPTER_WORDS):
         return (
             f"it holds an adapter that is not merged ({example}): merge_and_unload() of peft, and save again"

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from copy import deepcopy
 from hashlib import blake2b
 from typing import Any
 
@@ -53,7 +55,7 @@ def in_a_layer(key: str, containers: Collection[str]) -> bool:
 
 
 def _learned(model: Any, key: str) -> Tensor | None:
-    """Return a parameter, or a buffer that waits to be filled; None for a buffer that the model has computed.
+    """Return a parameter, or a buffer that waits to be filled; None for what the model computes itself.
 
     A buffer of whole numbers is an index or a counter; one whose numbers are all the same holds nothing yet.
     """
@@ -61,11 +63,36 @@ def _learned(model: Any, key: str) -> Tensor | None:
     module: nn.Module = model.get_submodule(path)
     parameter = module._parameters.get(own)
     if parameter is not None:
-        return parameter.data
+        return (
+            None if _is_left_out_of_files(model, key) and _is_computed(model, module, own) else parameter.data
+        )
     buffer = module._buffers.get(own)
     if buffer is None or not buffer.is_floating_point() or bool((buffer != buffer.flatten()[0]).any()):
         return None
     return buffer
+
+
+def _is_left_out_of_files(model: Any, key: str) -> bool:
+    """Tell whether a class of the model's family declares that its checkpoints lack a weight."""
+    classes = vars(sys.modules[type(model).__module__]).values()
+    lists = ("_keys_to_ignore_on_load_missing", "_keys_to_ignore_on_save")
+    patterns = {pattern for kind in classes for name in lists for pattern in getattr(kind, name, None) or ()}
+    prefixed = f"{model.base_model_prefix}.{key}"
+    return any(re.search(pattern, key) or re.search(pattern, prefixed) for pattern in patterns)
+
+
+def _is_computed(model: Any, module: nn.Module, own: str) -> bool:
+    """Tell whether a parameter comes out the same, and is no constant, when its module is initialised again."""
+    again = deepcopy(module)
+    for tensor in again.parameters(recurse=False):
+        tensor.data.zero_()
+        tensor._is_hf_initialized = False  # type: ignore[attr-defined]
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(1)
+        model._init_weights(again)
+    made, present = again._parameters[own], module._parameters[own]
+    assert made is not None and present is not None
+    return torch.equal(made, present) and bool((made != made.flatten()[0]).any())
 
 
 def _found_by_trying(model: Any, tensors: Mapping[str, Tensor], head: bool) -> set[str]:

@@ -139,8 +139,7 @@ def load(name: str, options: LoadOptions | None = None, *, tokenizer: bool = Tru
             base = replace(base, tokenizer=_load_tokenizer(adapter.folder, options))
     if not options.adapter:
         return base
-    adapter.apply(base.model, allow_pickle=options.allow_pickle)
-    return replace(base, adapter=adapter)
+    return replace(base, adapter=adapter.apply(base.model, allow_pickle=options.allow_pickle))
 
 
 def _load(name: str, options: LoadOptions, tokenizer: bool) -> Loaded:
@@ -253,11 +252,13 @@ def _load_model(where: str | Path, options: LoadOptions) -> Any:
     if options.device_map is not None:
         keywords |= {"device_map": options.device_map, "offload_folder": options.offload_folder}
     config = AutoConfig.from_pretrained(where, **_common(options))
-    check_quantisation(config, resolve_model_folder(str(where), options.revision or "main"), str(where))
+    check_quantisation(config, where if isinstance(where, Path) else None, str(where))
     model, report = _model_class(config, options).from_pretrained(
         where, output_loading_info=True, adapter_kwargs=WITHOUT, **keywords
     )
     folder = resolve_model_folder(str(where), options.revision or "main")
+    if folder != where:  # it has been downloaded just now
+        check_quantisation(config, folder, str(where))
     if check_filled(model, report, str(where), folder=folder, head=options.head):
         raise _no_head(str(where))
     return (model if options.device_map is not None else model.to(options.device)).eval()
