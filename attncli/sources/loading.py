@@ -17,6 +17,7 @@ from attncli.sources.adapters import WITHOUT, Adapter, fetch_adapter, find_adapt
 from attncli.sources.checkpoint import check_filled, check_quantisation
 from attncli.sources.folders import may_reach_hub, missing_model, resolve_model_folder
 from attncli.sources.tokens import load_tokenizer
+from attncli.sources.vocabulary_check import check_vocabulary
 
 DEVICE_MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
 
@@ -223,12 +224,16 @@ def _load_tokenizer(where: str | Path, options: LoadOptions) -> Any:
     from transformers import AutoTokenizer
 
     try:
-        return AutoTokenizer.from_pretrained(where, **_common(options))
+        made = AutoTokenizer.from_pretrained(where, **_common(options))
     except Exception:  # the tokenizers library raises nothing more special
         folder = resolve_model_folder(str(where), options.revision or "main")
         if folder is not None:
             _check_tokenizer(folder)
         raise
+    folder = resolve_model_folder(str(where), options.revision or "main")
+    if folder is not None:
+        check_vocabulary(made, folder, safe_label(str(where)))
+    return made
 
 
 def _check_tokenizer(folder: Path) -> None:
