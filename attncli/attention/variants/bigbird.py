@@ -30,7 +30,7 @@ from attncli.attention.inputs import check_lengths, check_self_attention, precis
 from attncli.attention.patterns import pattern_weights
 from attncli.attention.reach import Reach, Segments, segments
 from attncli.attention.stretches import cut, pick
-from attncli.attention.tiles import attend_tile, closed, extent, tile_numbers
+from attncli.attention.tiles import attend_tile, closed
 from attncli.registry import Entry, Parameter
 
 ENTRY = Entry(
@@ -208,63 +208,6 @@ def _of_blocks(layout: BlockLayout, first: NDArray[np.int64], stop: NDArray[np.i
     of_row = np.arange(layout.length) // layout.block
     starts, stops = first[of_row] * layout.block, stop[of_row] * layout.block
     return segments(layout.length, starts, np.minimum(stops, layout.length))
-
-
-def flops(
-    *,
-    batch: int,
-    heads: int,
-    query_len: int,
-    key_len: int,
-    head_dim: int,
-    value_dim: int,
-    causal: bool,
-    block: int = 64,
-    random_blocks: int = 3,
-    global_blocks: int = 1,
-    window_blocks: int = 1,
-    seed: int = 0,
-) -> int:
-    """Count both products: all pairs of global rows, and ``block·(2·global + 2·window + 1 + random)`` of others."""
-    layout = BlockLayout(key_len, block, random_blocks, global_blocks, window_blocks, seed)
-    pairs = sum(extent(layout.rows(index)) * layout.width(index) for index in range(layout.blocks))
-    return 2 * batch * heads * pairs * (head_dim + value_dim)
-
-
-def extra_bytes(
-    *,
-    batch: int,
-    heads: int,
-    query_len: int,
-    key_len: int,
-    head_dim: int,
-    value_dim: int,
-    causal: bool,
-    block: int = 64,
-    random_blocks: int = 3,
-    global_blocks: int = 1,
-    window_blocks: int = 1,
-    seed: int = 0,
-) -> int:
-    """Predict the output in pieces and put together, keys filled up to whole blocks, and the largest tile."""
-    layout = BlockLayout(key_len, block, random_blocks, global_blocks, window_blocks, seed)
-    tiles = (
-        tile_numbers(
-            extent(layout.rows(index)),
-            min(layout.width(index), 256) if layout.is_global(index) else layout.width(index),
-            head_dim,
-            value_dim,
-            copied=not layout.is_global(index),
-        )
-        for index in range(layout.blocks)
-    )
-    filled = layout.blocks * block * (head_dim + value_dim) if key_len % block else 0
-    patterns = layout.blocks * layout.blocks
-    return (
-        4 * batch * heads * (2 * query_len * value_dim + filled + max(tiles))
-        + heads * patterns
-        + 24 * patterns
-    )
 
 
 def _check(query_len: int, key_len: int, causal: bool) -> None:

@@ -178,54 +178,6 @@ def reach(
     return full_reach(query_len, key_len, causal=causal, notes=(note,))
 
 
-def flops(
-    *,
-    batch: int,
-    heads: int,
-    query_len: int,
-    key_len: int,
-    head_dim: int,
-    value_dim: int,
-    causal: bool,
-    top_k: int = 0,
-    index_heads: int = 4,
-    index_dim: int = 32,
-    seed: int = 0,
-) -> int:
-    """Count the indexer's pairs, and attention to the selected keys."""
-    top_k = _count(top_k, key_len)
-    indexed = attended = 0
-    for rows, keys in _extents(query_len, key_len, causal):
-        count = rows.stop - rows.start
-        indexed += count * keys * index_heads * index_dim
-        attended += count * min(top_k, keys) * heads * (head_dim + value_dim)
-    return 2 * batch * (indexed + attended)
-
-
-def extra_bytes(
-    *,
-    batch: int,
-    heads: int,
-    query_len: int,
-    key_len: int,
-    head_dim: int,
-    value_dim: int,
-    causal: bool,
-    top_k: int = 0,
-    index_heads: int = 4,
-    index_dim: int = 32,
-    seed: int = 0,
-) -> int:
-    """Predict the indexer's vectors and the larger of: the keys side by side, or the output and one block."""
-    rows, top_k = min(_BLOCK, query_len), _count(top_k, key_len)
-    index = 4 * batch * index_dim * (query_len * index_heads + key_len * 2)
-    keys = 4 * batch * heads * key_len * head_dim
-    output = 4 * batch * heads * query_len * value_dim
-    picked = batch * rows * (4 * 4 * key_len + 6 * 8 * (top_k + 1))
-    gathered = 4 * heads * rows * top_k * (head_dim + value_dim + 16)
-    return index + max(2 * keys, output + picked + gathered)
-
-
 def _count(top_k: int, keys: int) -> int:
     if top_k > keys:
         raise ValueError(f"expected top_k of at most the {keys} keys there are, got {top_k}")

@@ -12,7 +12,7 @@ from __future__ import annotations
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from attncli.attention.flash import computed_pairs, flash_attention
+from attncli.attention.flash import flash_attention
 from attncli.attention.variants import full
 from attncli.registry import Entry, Parameter
 
@@ -62,38 +62,3 @@ def mask(
 ) -> Bool[Tensor, "query key"]:
     """Allow everything, or everything that is not in the future."""
     return full.mask(query_len, key_len, causal=causal)
-
-
-def flops(
-    *,
-    batch: int,
-    heads: int,
-    query_len: int,
-    key_len: int,
-    head_dim: int,
-    value_dim: int,
-    causal: bool,
-    block_q: int = 128,
-    block_k: int = 256,
-) -> int:
-    """Count both products over the tiles: all pairs, or little more than half of them where causal."""
-    pairs = computed_pairs(query_len, key_len, causal, block_q, block_k)
-    return 2 * batch * heads * pairs * (head_dim + value_dim)
-
-
-def extra_bytes(
-    *,
-    batch: int,
-    heads: int,
-    query_len: int,
-    key_len: int,
-    head_dim: int,
-    value_dim: int,
-    causal: bool,
-    block_q: int = 128,
-    block_k: int = 256,
-) -> int:
-    """Predict the output, the log-sum-exp, and one tile: its scores, its bias, and its rows."""
-    rows, columns = min(block_q, query_len), min(block_k, key_len)
-    tile = heads * rows * (columns + head_dim + 2 * value_dim + 8) + 2 * rows * columns
-    return 4 * batch * (heads * query_len * (value_dim + 1) + tile)

@@ -53,19 +53,3 @@ def mask(query_len: int, key_len: int, *, causal: bool = False) -> Bool[Tensor, 
     if causal:
         return create_causal_mask(query_len, key_len)
     return torch.ones(query_len, key_len, dtype=torch.bool)
-
-
-def flops(
-    *, batch: int, heads: int, query_len: int, key_len: int, head_dim: int, value_dim: int, causal: bool
-) -> int:
-    """Count QKᵀ and weights·V over all pairs: the plain form computes the future too, and throws it away."""
-    return 2 * batch * heads * query_len * key_len * (head_dim + value_dim)
-
-
-def extra_bytes(
-    *, batch: int, heads: int, query_len: int, key_len: int, head_dim: int, value_dim: int, causal: bool
-) -> int:
-    """Predict two live score matrices (and two more while masking, with the mask), and the output."""
-    scores = 4 * batch * heads * query_len * key_len
-    masking = 2 * scores + 2 * query_len * key_len if causal else 0
-    return 2 * scores + masking + 4 * batch * heads * query_len * value_dim

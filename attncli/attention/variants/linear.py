@@ -145,48 +145,6 @@ def mask(
     return torch.ones(query_len, key_len, dtype=torch.bool)
 
 
-def flops(
-    *,
-    batch: int,
-    heads: int,
-    query_len: int,
-    key_len: int,
-    head_dim: int,
-    value_dim: int,
-    causal: bool,
-    chunk: int = 64,
-    eps: float = 1e-6,
-) -> int:
-    """Count what is written to the state, read from it, and, where causal, computed inside each chunk."""
-    written, read = key_len, query_len
-    inside = 0
-    if causal:
-        read = min(query_len, key_len)
-        whole, rest = divmod(read, chunk)
-        inside = (whole * chunk**2 + rest**2) * (head_dim + value_dim + 1)
-    return 2 * batch * heads * ((written + read) * head_dim * (value_dim + 1) + inside)
-
-
-def extra_bytes(
-    *,
-    batch: int,
-    heads: int,
-    query_len: int,
-    key_len: int,
-    head_dim: int,
-    value_dim: int,
-    causal: bool,
-    chunk: int = 64,
-    eps: float = 1e-6,
-) -> int:
-    """Predict the output, the state three times, and what one chunk needs."""
-    output = query_len * value_dim
-    state = head_dim * (value_dim + 1)
-    chunk = min(chunk, query_len)
-    one_chunk = 6 * chunk * (head_dim + value_dim + 1) + (3 * chunk**2 if causal else 0)
-    return 4 * batch * heads * (output + 3 * state + one_chunk)
-
-
 def _source(query: Tensor, key: Tensor, value: Tensor, key_mask: Tensor | None) -> Source:
     if query.shape[-1] != key.shape[-1]:
         raise ValueError(f"query and key differ in head_dim: {query.shape[-1]} and {key.shape[-1]}")

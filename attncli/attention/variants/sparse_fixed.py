@@ -27,7 +27,7 @@ from attncli.attention.inputs import check_lengths, check_self_attention, stack
 from attncli.attention.patterns import pattern_weights
 from attncli.attention.reach import Reach, segments
 from attncli.attention.stretches import cut
-from attncli.attention.tiles import ROWS, attend_tile, closed, extent, tile_numbers
+from attncli.attention.tiles import ROWS, attend_tile, closed, extent
 from attncli.registry import Entry, Parameter
 
 ENTRY = Entry(
@@ -198,48 +198,8 @@ def _tiles(length: int, stride: int, summary: int) -> Iterator[tuple[slice, slic
             yield rows, slice(start, rows.stop), start // stride * summary
 
 
-def flops(
-    *,
-    batch: int,
-    heads: int,
-    query_len: int,
-    key_len: int,
-    head_dim: int,
-    value_dim: int,
-    causal: bool,
-    stride: int = 128,
-    summary: int = 8,
-    per_head: bool = False,
-) -> int:
-    """Count both products over the tiles: about ``n·(stride/2 + 32 + summary·n/(2·stride))`` pairs."""
-    pairs = sum(_pairs(*tile) for tile in _tiles(query_len, stride, summary))
-    return 2 * batch * heads * pairs * (head_dim + value_dim)
-
-
 def _pairs(rows: slice, block: slice, seen: int) -> int:
     return extent(rows) * (seen + extent(block))
-
-
-def extra_bytes(
-    *,
-    batch: int,
-    heads: int,
-    query_len: int,
-    key_len: int,
-    head_dim: int,
-    value_dim: int,
-    causal: bool,
-    stride: int = 128,
-    summary: int = 8,
-    per_head: bool = False,
-) -> int:
-    """Predict the output in pieces and put together, the summaries, and the largest tile."""
-    summaries = query_len // stride * summary * (head_dim + value_dim)
-    tile = max(
-        tile_numbers(extent(rows), seen + extent(block), head_dim, value_dim, copied=True)
-        for rows, block, seen in _tiles(query_len, stride, summary)
-    )
-    return 4 * batch * heads * (2 * query_len * value_dim + summaries + tile)
 
 
 def _check(query_len: int, key_len: int, causal: bool, stride: int, summary: int) -> None:

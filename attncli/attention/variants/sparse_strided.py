@@ -28,7 +28,7 @@ from attncli.attention.inputs import Stacked, check_self_attention, stack
 from attncli.attention.patterns import pattern_weights
 from attncli.attention.reach import Reach, segments
 from attncli.attention.stretches import cut
-from attncli.attention.tiles import Partial, attend_part, closed, join, tile_numbers
+from attncli.attention.tiles import Partial, attend_part, closed, join
 from attncli.registry import Entry, Parameter
 
 ENTRY = Entry(
@@ -190,52 +190,6 @@ def reach(query_len: int, key_len: int, *, causal: bool = True, stride: int = 12
     window = segments(query_len, np.maximum(row - stride + 1, 0), row + 1)
     columns = segments(query_len, row % stride, row - stride + 1, step=stride)
     return Reach(query_len, key_len, (window, columns), causal=True)
-
-
-def flops(
-    *,
-    batch: int,
-    heads: int,
-    query_len: int,
-    key_len: int,
-    head_dim: int,
-    value_dim: int,
-    causal: bool,
-    stride: int = 128,
-) -> int:
-    """Count both products over the window's tiles and the columns: about ``n·(stride + 64 + n/stride)`` pairs."""
-    pairs = sum(tile.height * tile.width for tile in Band(query_len, key_len, True, stride).tiles())
-    count = -(-query_len // stride)
-    pairs += stride * count * count if count > 1 else 0
-    return 2 * batch * heads * pairs * (head_dim + value_dim)
-
-
-def extra_bytes(
-    *,
-    batch: int,
-    heads: int,
-    query_len: int,
-    key_len: int,
-    head_dim: int,
-    value_dim: int,
-    causal: bool,
-    stride: int = 128,
-) -> int:
-    """Predict the larger of the two steps: the columns' results put in order, or those, the output and a tile."""
-    tile = max(
-        tile_numbers(tile.height, tile.width, head_dim, value_dim, copied=False)
-        for tile in Band(query_len, key_len, True, stride).tiles()
-    )
-    count = -(-query_len // stride)
-    if count == 1:
-        return 4 * batch * heads * (2 * query_len * value_dim + tile)
-    length, inputs = count * stride, 2 * head_dim + value_dim
-    filled = length * inputs if query_len % stride else 0
-    chunk = _width(batch * heads, count, stride) * count * (count + inputs + value_dim)
-    results = length * (value_dim + 2)
-    step_1 = filled + chunk + 3 * results
-    step_2 = results + 2 * query_len * value_dim + 2 * tile
-    return 4 * batch * heads * max(step_1, step_2)
 
 
 def _check(query_len: int, key_len: int, causal: bool) -> None:
