@@ -188,17 +188,15 @@ def _is_computed(tensor: Tensor | None) -> bool:
 
 def _remedy(keys: Collection[str]) -> str | None:
     """Return what to do about tensors that the model does not take, where their names tell what they are."""
-    if _any_has(keys, _ADAPTER_WORDS):
-        return (
-            f"it holds an adapter that is not merged ({example}): merge_and_unload() of peft, and save again"
-        )
-    if _any_has(keys, _SCALE_WORDS):
-        return f"it is quantised and no method is named ({example}): save it dequantised, or with quantization_config"
+    if (key := _first_with(_ADAPTER_WORDS, keys)) is not None:
+        return f"it holds an adapter that is not merged ({key}): merge_and_unload() of peft, and save again"
+    if (key := _first_with(_SCALE_WORDS, keys)) is not None:
+        return f"it is quantised and no method is named ({key}): save it dequantised, or with quantization_config"
     return None
 
 
-def _any_has(keys: Collection[str], words: Collection[str]) -> bool:
-    return any(word in key.lower() for key in keys for word in words)
+def _first_with(words: Collection[str], keys: Collection[str]) -> str | None:
+    return next((safe_label(key) for key in sorted(keys) if any(word in key.lower() for word in words)), None)
 
 
 def _listed(keys: Collection[str]) -> str:
