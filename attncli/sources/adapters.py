@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -117,6 +118,7 @@ class Adapter:
                 warnings.simplefilter("always")
                 report = model.load_adapter(
                     str(self.folder),
+                    peft_config=_settings_for(model, self.folder),
                     use_safetensors=None if allow_pickle else True,
                     ignore_mismatched_sizes=True,  # the report names them
                 )
@@ -175,6 +177,23 @@ def find_adapter(name: str, folder: Path | None) -> Adapter | None:
     if not isinstance(settings, dict):
         raise ModelError(f"{safe_label(name)}: its {_CONFIG} is no JSON object")
     return Adapter(name, folder, settings)
+
+
+def _settings_for(model: Any, folder: Path) -> Any:
+    """Read an adapter's settings, with names as they are in a model that was loaded without its head."""
+    from peft import PeftConfig
+
+    settings = PeftConfig.from_pretrained(str(folder))
+    prefix = re.compile(rf"^(\^?){re.escape(model.base_model_prefix)}\.")
+    if hasattr(model, model.base_model_prefix):
+        return settings
+    for name in ("target_modules", "exclude_modules", "modules_to_save", "rank_pattern", "alpha_pattern"):
+        named = getattr(settings, name, None)
+        if isinstance(named, dict):
+            setattr(settings, name, {prefix.sub(r"\1", module): value for module, value in named.items()})
+        elif isinstance(named, (list, set)):
+            setattr(settings, name, type(named)(prefix.sub(r"\1", module) for module in named))
+    return settings
 
 
 def _has_weights(folder: Path) -> bool:

@@ -126,3 +126,19 @@ def test_an_adapter_that_does_not_fit_is_refused(
     pytest.importorskip("peft")
     error = failure(write_adapter(tmp_path / "adapter", base, change, width))
     assert "the adapter does not fit its base model: " in error.message and words in error.message
+
+
+def test_modules_named_from_a_model_with_its_head_are_found(base: Path, tmp_path: Path) -> None:
+    pytest.importorskip("peft")
+    change = {
+        "target_modules": [f"model.{name}" for name in NAMES],
+        "alpha_pattern": {"^model.layers.1.self_attn.q_proj": 0},
+    }
+    weights = load_file(base / "model.safetensors")
+    model = load(str(write_adapter(tmp_path / "adapter", base, change)), tokenizer=False).model
+    changed = {
+        name
+        for name in NAMES
+        if not torch.equal(model.get_parameter(f"{name}.weight"), weights[f"{name}.weight"])
+    }
+    assert set(NAMES) - changed == {"layers.1.self_attn.q_proj"}
