@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -129,9 +129,12 @@ class Adapter:
         if report.mismatched_keys:
             key, got, wanted = min(report.mismatched_keys)
             raise self._refused(f"{key} is {_size(got)} there, the model needs {_size(wanted)}")
-        if report.missing_keys:
-            raise self._refused(f"it does not hold {min(report.missing_keys)}")
-        if unused := [key for key in report.unexpected_keys if self._is_for(model, key)]:
+        filled = _fill_vectors(model, report.missing_keys, self.folder / _WEIGHTS)
+        if lacking := report.missing_keys - filled:
+            raise self._refused(f"it does not hold {min(lacking)}")
+        taken = {key.removesuffix(".weight") for key in filled}
+        unused = [key for key in report.unexpected_keys if self._is_for(model, key)]
+        if unused := [key for key in unused if key.removeprefix(f"{model.base_model_prefix}.") not in taken]:
             raise self._refused(f"the model has no place for {min(unused)}")
         if getattr(model, "hf_quantizer", None) is None:
             _merge(model)
@@ -177,6 +180,27 @@ def find_adapter(name: str, folder: Path | None) -> Adapter | None:
     if not isinstance(settings, dict):
         raise ModelError(f"{safe_label(name)}: its {_CONFIG} is no JSON object")
     return Adapter(name, folder, settings)
+
+
+def _fill_vectors(model: Any, missing: Collection[str], file: Path) -> set[str]:
+    """Fill what peft saves without the ending of its name, such as DoRA's magnitudes, and return the names."""
+    from safetensors import safe_open
+
+    filled: set[str] = set()
+    if not missing or not file.is_file():
+        return filled
+    with safe_open(file, framework="pt") as opened:
+        stored = {
+            key.removeprefix("base_model.model.").removeprefix(f"{model.base_model_prefix}."): key
+            for key in opened.keys()
+        }
+        for name in missing:
+            key = stored.get(name.removesuffix(".weight").removesuffix(".default"))
+            parameter = model.get_parameter(name)
+            if key is not None and tuple(opened.get_slice(key).get_shape()) == tuple(parameter.shape):
+                parameter.data.copy_(opened.get_tensor(key))
+                filled.add(name)
+    return filled
 
 
 def _settings_for(model: Any, folder: Path) -> Any:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 import tiny
 import torch
+from commandline import Cli
 from safetensors.torch import load_file, save_file
 
 from attncli.errors import ModelError
@@ -142,3 +143,25 @@ def test_modules_named_from_a_model_with_its_head_are_found(base: Path, tmp_path
         if not torch.equal(model.get_parameter(f"{name}.weight"), weights[f"{name}.weight"])
     }
     assert set(NAMES) - changed == {"layers.1.self_attn.q_proj"}
+
+
+def test_magnitudes_of_a_dora_are_applied(base: Path, tmp_path: Path) -> None:
+    pytest.importorskip("peft")
+    folder = write_adapter(tmp_path / "adapter", base, {"use_dora": True})
+    file = folder / "adapter_model.safetensors"
+    sizes = {name: torch.full((32 if "q_proj" in name else 16,), 3.0) for name in NAMES}
+    magnitudes = {f"base_model.model.{name}.lora_magnitude_vector": size for name, size in sizes.items()}
+    save_file(load_file(file) | magnitudes, file, metadata={"format": "pt"})
+    model = load(str(folder), tokenizer=False).model
+    for name in NAMES:
+        rows = model.get_parameter(f"{name}.weight").detach().norm(dim=1)
+        torch.testing.assert_close(rows, sizes[name])
+
+
+def test_a_saved_run_keeps_the_adapter(base: Path, tmp_path: Path, cli: Cli) -> None:
+    pytest.importorskip("peft")
+    folder, saved = write_adapter(tmp_path / "lora", base), tmp_path / "run.json"
+    assert cli("show", "the animal", "-m", str(folder), "-o", str(saved)).code == 0
+    made = cli("render", str(saved), "--json").json
+    assert made["source"]["adapter"] == str(folder) and made["title"].startswith("base with adapter lora")
+    assert made["provenance"]["original"]["peft"]
