@@ -257,15 +257,16 @@ def _load_model(where: str | Path, options: LoadOptions) -> Any:
     if options.device_map is not None:
         keywords |= {"device_map": options.device_map, "offload_folder": options.offload_folder}
     config = AutoConfig.from_pretrained(where, **_common(options))
-    check_quantisation(config, where if isinstance(where, Path) else None, str(where))
+    name = safe_label(str(where))
+    check_quantisation(config, where if isinstance(where, Path) else None, name)
     model, report = _model_class(config, options).from_pretrained(
         where, output_loading_info=True, adapter_kwargs=WITHOUT, **keywords
     )
     folder = resolve_model_folder(str(where), options.revision or "main")
     if folder != where:  # it has been downloaded just now
-        check_quantisation(config, folder, str(where))
-    if check_filled(model, report, str(where), folder=folder, head=options.head):
-        raise _no_head(str(where))
+        check_quantisation(config, folder, name)
+    if check_filled(model, report, name, folder=folder, head=options.head):
+        raise _no_head(name)
     return (model if options.device_map is not None else model.to(options.device)).eval()
 
 
