@@ -226,6 +226,7 @@ class ScratchOptions:
         typer.Option(
             metavar="N",
             min=0,
+            max=2**63 - 1,
             help="Seed of the scratch model's weights, or of --temperature's draws; 0 by default.",
         ),
     ] = None
