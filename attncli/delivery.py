@@ -109,8 +109,11 @@ def plan(wish: Wish, view: str, *, default: str = "heatmap") -> Plan:
     return Plan(wish, tuple(files), chosen if to_stdout else None, screen)
 
 
-def deliver(view: View, to: Plan) -> None:
+def deliver(view: View, to: Plan, pictures: View | None = None) -> None:
     """Render a view and write it everywhere it should go.
+
+    Args:
+        pictures: What formats that draw show instead, where the view is a list.
 
     Raises:
         TooLargeError: So many numbers as text would help nobody.
@@ -118,16 +121,20 @@ def deliver(view: View, to: Plan) -> None:
     """
     _check_size(view, to)
     for path, name in to.files:
-        _write_file(path, _render(name, view, _options_for_file(to)), to)
+        _write_file(path, _render(name, _for(name, view, pictures), _options_for_file(to)), to)
     options = _options_for_screen(to)
     if to.stdout is not None:
-        write_stdout(_render(to.stdout, view, options), to.screen)
+        write_stdout(_render(to.stdout, _for(to.stdout, view, pictures), options), to.screen)
     has_notes = to.stdout in _HUMAN and (
         to.stdout != "table" or options.terminal
     )  # in a pipe a table is bare rows
     if not has_notes and not to.wish.quiet:
         for note in view.header.notes:
             say(f"note: {note}")
+
+
+def _for(name: str, view: View, pictures: View | None) -> View:
+    return view if pictures is None or name not in PICTURES else pictures
 
 
 def deliver_text(text: str, to: Plan | None = None) -> None:

@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from attncli.errors import TooLargeError
+
+UNASKED = 2**20
+"""Bytes: so much is taken without asking what is free, which takes as long as two layers of a short text."""
+
 
 def available_bytes(read: Callable[[str], str] = lambda path: Path(path).read_text("ascii")) -> int | None:
     """Give the memory that can still be taken: the system's, or the control group's if that is less.
@@ -26,6 +31,27 @@ def available_bytes(read: Callable[[str], str] = lambda path: Path(path).read_te
     except (OSError, ValueError):
         pass  # no control group, or one without a limit ("max")
     return min(limits) if limits else None
+
+
+def require_memory(
+    needed: int, what: str, hint: str | None = None, available: Callable[[], int | None] | None = None
+) -> None:
+    """Refuse what does not fit in memory, before it is begun.
+
+    Args:
+        needed: Bytes.
+        what: What needs them.
+        hint: What to ask for instead.
+        available: Returns how many bytes may be taken; the system where None.
+
+    Raises:
+        TooLargeError: It does not fit.
+    """
+    if available is None and needed < UNASKED:
+        return
+    free = (available or available_bytes)()
+    if free is not None and needed > free:
+        raise TooLargeError(f"{what}: {human_bytes(needed)} needed; {human_bytes(free)} are free", hint)
 
 
 def human_bytes(count: float) -> str:

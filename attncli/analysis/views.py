@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePath
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 
 from attncli.analysis.hints import what_to_look_at
 from attncli.labels import safe_label
-from attncli.record import Comparison, Kind, Provenance, Run, SourceInfo, Token, Tokens
+from attncli.record import Comparison, Kind, Provenance, Run, SourceInfo, Tokens
 from attncli.view import NO_COLUMN, Header, Listed, Matrix, MatrixGrid, Pooling
 
 if TYPE_CHECKING:
@@ -96,26 +95,6 @@ def listed_matrices(
         )
         made.append(replace(matrix, values=matrix.values[:0, :0], allowed=None, listed=listed))
     return tuple(made)
-
-
-def cell_tokens(tokens: Tokens, edges: Sequence[int]) -> Tokens:
-    """Give a token for each cell of a pooled axis, called by its first position.
-
-    Args:
-        edges: Where each cell begins, and the end.
-    """
-    return tuple(
-        Token(
-            position=tokens[start].position,
-            id=None,
-            text="".join(token.text for token in tokens[start:stop]),
-            label=str(tokens[start].position),
-            start=tokens[start].start,
-            end=tokens[stop - 1].end,
-            sequence=tokens[start].sequence,
-        )
-        for start, stop in itertools.pairwise(edges)
-    )
 
 
 def comparison_view(found: Sequence[Comparison], tokens: Tokens, made: Provenance, seed: int) -> MatrixGrid:

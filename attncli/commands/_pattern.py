@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from attncli import registry
+from attncli.axis_cells import SIDE, even_cuts
 from attncli.commands._options import TextInput
 from attncli.delivery import LARGEST_TEXT, PICTURES, Plan
 from attncli.errors import TooLargeError, UsageError, did_you_mean
-from attncli.memory import available_bytes, human_bytes
+from attncli.memory import human_bytes, require_memory
 from attncli.record import Token, Tokens
 from attncli.registry import Entry, Value
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from attncli.view import MatrixGrid
 
 _DEFAULT_LENGTH = 12
-_CELLS = 512  # of a pooled picture, along each side
 _PAIR_BYTES = 24  # of a mask, while it is made from distances between positions, and as numbers to write
 _TEXT_BYTES = 3  # of a pair in JSON
 _ROW_BYTES = 800  # of a pattern in runs, and of the search for its path
@@ -132,11 +132,9 @@ def _check_memory(rows: int, keys: int, whole: bool) -> None:
         TooLargeError: It would not.
     """
     pairs = rows * keys if whole else 0
-    needed, free = pairs * _PAIR_BYTES + (rows + keys) * _ROW_BYTES, available_bytes()
-    if free is not None and needed > free:
-        what = f"all {rows:,}×{keys:,} pairs" if whole else f"{rows:,} rows"
-        hint = "a picture needs no matrix: leave --format out, or -o mask.png" if whole else None
-        raise TooLargeError(f"{what} need about {human_bytes(needed)}; {human_bytes(free)} are free", hint)
+    what = f"all {rows:,}×{keys:,} pairs" if whole else f"{rows:,} rows"
+    hint = "a picture needs no matrix: leave --format out, or -o mask.png" if whole else None
+    require_memory(pairs * _PAIR_BYTES + (rows + keys) * _ROW_BYTES, what, hint)
 
 
 def _measured(reach: Reach, mask: NDArray[np.bool_] | None, title: str, text: Tokens | None) -> MatrixGrid:
@@ -144,13 +142,12 @@ def _measured(reach: Reach, mask: NDArray[np.bool_] | None, title: str, text: To
     from attncli.analysis.views import mask_view, row_facts
     from attncli.attention.reach import keys_per_row, pooled
     from attncli.commands._running import provenance
-    from attncli.render.pooling import even_cuts
     from attncli.view import Matrix
 
     rows, keys = reach.query_len, reach.key_len
     path, notes = _path(reach)
     facts = {**row_facts(keys_per_row(reach), keys), **path}
-    row_cuts, key_cuts = even_cuts(rows, _CELLS), even_cuts(keys, _CELLS)
+    row_cuts, key_cuts = even_cuts(rows, SIDE), even_cuts(keys, SIDE)
     if mask is not None:
         row_cuts, key_cuts, shown = list(range(rows)), list(range(keys)), mask
     else:
@@ -186,8 +183,8 @@ def _path(reach: Reach) -> tuple[dict[str, object], tuple[str, ...]]:
 
 
 def _pooled_note(rows: int, keys: int) -> str:
-    down, across = -(-rows // _CELLS), -(-keys // _CELLS)
-    size = f"{min(rows, _CELLS)}×{min(keys, _CELLS)}"
+    down, across = -(-rows // SIDE), -(-keys // SIDE)
+    size = f"{min(rows, SIDE)}×{min(keys, SIDE)}"
     return f"the picture is pooled to {size}: a point stands for {down}×{across} pairs, filled where any is allowed"
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol, cast
+from typing import TYPE_CHECKING, Literal, Protocol, cast
 
 from attncli.analysis.selection import Selection, parse_selection
+from attncli.axis_cells import SIDE, cell_tokens
 from attncli.commands._opening import Opened
 from attncli.commands._running import provenance
 from attncli.delivery import LISTS, PICTURES, Plan, refuse_too_many
@@ -16,7 +17,13 @@ from attncli.record import HeadRole, Kind, Run, Tokens
 from attncli.sources.picking import pick
 from attncli.view import MatrixGrid, Pooling
 
+if TYPE_CHECKING:
+    from attncli.analysis.observers import PooledPicture
+
 How = Literal["max", "mean"]
+
+_WRITTEN_BYTES = {"npz": 5, "csv": 60, "tsv": 60, "ndjson": 120, "json": 60, "md": 60, "table": 60}
+"""What a weight takes at most while it is written in a format, besides the weight itself."""
 
 _POSITIONS = re.compile(r"[-\d,\s]+")
 
@@ -41,14 +48,32 @@ class Wanted(Protocol):
 
 
 @dataclass(frozen=True)
+class Shown:
+    """What was seen of a source.
+
+    Args:
+        pictures: What formats that draw show instead of `view`, where that is a list.
+    """
+
+    view: MatrixGrid
+    run: Run
+    pictures: MatrixGrid | None = None
+
+
+@dataclass(frozen=True)
 class Showing:
-    """A source and what is to be seen of it."""
+    """A source and what is to be seen of it.
+
+    Args:
+        laid_over: Whether the weights will be laid over a picture, which needs each of them.
+    """
 
     source: Opened
     kind: Kind
     layers: Selection
     heads: Selection
     wanted: Wanted
+    laid_over: bool = False
 
     def of_one_head(self, roles: Sequence[HeadRole]) -> Showing:
         """Show the one head that has most to say of the text, as far as any is known to do something."""
@@ -60,8 +85,8 @@ class Showing:
         layers = parse_selection(str(role.layer), "layer")
         return replace(self, layers=layers, heads=parse_selection(str(role.head), "head"))
 
-    def view(self, plan: Plan) -> tuple[MatrixGrid, Run]:
-        """Run the source and make the view.
+    def shown(self, plan: Plan) -> Shown:
+        """Run the source and make the view; where some formats list and others draw, one for each.
 
         Raises:
             AttnCliError: The options contradict each other, or name what is not there; or the answer is too large.
@@ -69,17 +94,23 @@ class Showing:
         formats = plan.formats
         queries, keys = self.source.axes(self.kind)
         rows, columns = self._rows(queries), None if self.wanted.key is None else pick(keys, self.wanted.key)
-        how = self._pooling(formats, queries, keys, picked=rows is not None or columns is not None)
-        if how is not None:
-            return self._pooled(how, queries, keys)
+        picked = rows is not None or columns is not None
+        how = self._pooling(queries, keys, picked=picked)
+        drawn = formats if self.wanted.pool is not None else formats & PICTURES
+        picture = None if how is None or not drawn else self._picture(how, queries, keys)
+        if picture is not None and drawn == formats:
+            run = self.source.run([picture])
+            return Shown(self._pooled(picture, run, queries, keys), run)
         if not self.wanted.words:
             shape = len(queries if rows is None else rows), len(keys if columns is None else columns)
             refuse_too_many(plan, self._least_maps(), *shape, self.wanted.top, at_least=True)
-        if self._is_list(formats) and columns is None:
-            view, run = self._strongest(queries, keys, rows, spans="json" in formats)
-            if not run.signed:
-                return view, run
-        return self._weights(queries, keys, rows, columns)
+        if self._is_list(formats if picture is None else formats - drawn) and columns is None:
+            shown = self._strongest(queries, keys, rows, picture, spans="json" in formats)
+            if not shown.run.signed:
+                return shown
+        whole = formats if self.wanted.top is None else formats & {"npz"}
+        written = max((_WRITTEN_BYTES.get(name, 0) for name in whole), default=0)
+        return self._weights(queries, keys, rows, columns, written)
 
     def _least_maps(self) -> int:
         """Say how many maps there will be at least; before the model runs, its heads are not known."""
@@ -97,16 +128,12 @@ class Showing:
         asked = rows if query is None else query
         return None if asked is None else pick(queries, asked)
 
-    def _pooling(
-        self, formats: Collection[str], queries: Tokens, keys: Tokens, *, picked: bool
-    ) -> How | None:
-        """Choose how to pool: as asked, or by itself where pictures alone are wanted and the text is long."""
-        from attncli.analysis.observers.pooled_picture import SIDE
-
+    def _pooling(self, queries: Tokens, keys: Tokens, *, picked: bool) -> How | None:
+        """Choose how pictures are pooled: as asked, or by itself where the text is long; None if not at all."""
         asked = self.wanted.pool
         if asked is None:
-            by_itself = not picked and not self.wanted.words and PICTURES.issuperset(formats)
-            if not by_itself or max(len(queries), len(keys)) <= SIDE:
+            whole = not (picked or self.wanted.words or self.laid_over)
+            if not whole or max(len(queries), len(keys)) <= SIDE:
                 return None
             return "mean" if self.layers.mean else "max"
         if asked not in ("max", "mean"):
@@ -122,11 +149,18 @@ class Showing:
         return wanted.top is not None and LISTS.issuperset(formats) and not (wanted.words or mean)
 
     def _strongest(
-        self, queries: Tokens, keys: Tokens, rows: Sequence[int] | None, *, spans: bool
-    ) -> tuple[MatrixGrid, Run]:
+        self,
+        queries: Tokens,
+        keys: Tokens,
+        rows: Sequence[int] | None,
+        picture: PooledPicture | None,
+        *,
+        spans: bool,
+    ) -> Shown:
         """List the strongest keys of each row without keeping any other weight.
 
         Args:
+            picture: Keeps what formats that draw will show, where there are any.
             spans: Whether it is wanted which keys each row may attend to.
         """
         from attncli.analysis.observers import AllowedSpans, FullWeights, StrongestKeys
@@ -139,16 +173,23 @@ class Showing:
         found = StrongestKeys(self.kind, min(self.wanted.top, len(keys)), *chosen, span)
         firsts = FullWeights(self.kind, *chosen, len(keys), rows, [0])
         allowed = AllowedSpans(self.kind, *chosen, len(keys), span) if spans else None
-        run = self.source.run([found, firsts] if allowed is None else [found, firsts, allowed])
+        observers = [found, firsts, allowed, picture]
+        run = self.source.run([one for one in observers if one is not None])
         firsts.raise_if_missing(self.wanted.layer or "all")
         named, shown = firsts.matrices(), tuple(queries[place] for place in places)
         matrices = listed_matrices(named, found, allowed, [place - span.start for place in places], len(keys))
         made, top = provenance(run), self.wanted.top
-        return weights_view(matrices, run, self.kind, shown, keys, made, top, firsts=named), run
+        view = weights_view(matrices, run, self.kind, shown, keys, made, top, firsts=named)
+        return Shown(view, run, None if picture is None else self._pooled(picture, run, queries, keys))
 
     def _weights(
-        self, queries: Tokens, keys: Tokens, rows: Sequence[int] | None, columns: Sequence[int] | None
-    ) -> tuple[MatrixGrid, Run]:
+        self,
+        queries: Tokens,
+        keys: Tokens,
+        rows: Sequence[int] | None,
+        columns: Sequence[int] | None,
+        written: int,
+    ) -> Shown:
         from attncli.analysis import words
         from attncli.analysis.observers import FullWeights
         from attncli.analysis.views import weights_view
@@ -157,7 +198,7 @@ class Showing:
         if merging and (rows is not None or columns is not None):
             raise UsageError("--words shows whole words", "leave out --rows, --query and --key")
         sizes = self.source.depth(self.kind), len(queries), len(keys)
-        kept = FullWeights(self.kind, self.layers, self.heads, *sizes, rows, columns)
+        kept = FullWeights(self.kind, self.layers, self.heads, *sizes, rows, columns, written=written)
         run = self.source.run([kept])
         kept.raise_if_missing(self.wanted.layer or "all")
         matrices = kept.matrices()
@@ -168,17 +209,23 @@ class Showing:
         shown = queries if rows is None else tuple(queries[i] for i in rows)
         across = keys if columns is None else tuple(keys[i] for i in columns)
         made, notes = provenance(run), [words.RULE] if merging else []
-        return weights_view(matrices, run, self.kind, shown, across, made, self.wanted.top, notes=notes), run
+        view = weights_view(matrices, run, self.kind, shown, across, made, self.wanted.top, notes=notes)
+        return Shown(view, run)
 
-    def _pooled(self, how: How, queries: Tokens, keys: Tokens) -> tuple[MatrixGrid, Run]:
-        from attncli.analysis.observers.pooled_picture import PooledPicture
-        from attncli.analysis.views import cell_tokens, weights_view
+    def _picture(self, how: How, queries: Tokens, keys: Tokens) -> PooledPicture:
+        """Make the observer that keeps a pooled picture."""
+        from attncli.analysis.observers import PooledPicture
 
         sizes = self.source.depth(self.kind), len(queries), len(keys)
-        kept = PooledPicture(self.kind, self.layers, self.heads, *sizes, how)
-        run = self.source.run([kept])
+        return PooledPicture(self.kind, self.layers, self.heads, *sizes, how)
+
+    def _pooled(self, kept: PooledPicture, run: Run, queries: Tokens, keys: Tokens) -> MatrixGrid:
+        """Make the view of a pooled picture."""
+        from attncli.analysis.views import weights_view
+
         kept.raise_if_missing(self.wanted.layer or "all")
-        shown, across = cell_tokens(queries, kept.query_cuts), cell_tokens(keys, kept.key_cuts)
-        pooled = Pooling(how, len(queries), len(keys))
-        made = provenance(run)
-        return weights_view(kept.matrices(), run, self.kind, shown, across, made, None, pooled=pooled), run
+        shown, across = cell_tokens(queries, kept.query_starts), cell_tokens(keys, kept.key_starts)
+        pooled = Pooling(kept.how, len(queries), len(keys))
+        return weights_view(
+            kept.matrices(), run, self.kind, shown, across, provenance(run), None, pooled=pooled
+        )

@@ -144,10 +144,10 @@ def show(
         source, choice = seen.source, seen.choice
     else:
         source = open_source(said, choice.pair, model, scratch, output, writing, choice.stride)
-    showing = Showing(source, choose_kind(source.kinds, choice.kind), layers, heads, choice)
+    kind = choose_kind(source.kinds, choice.kind)
+    showing = Showing(source, kind, layers, heads, choice, laid_over=seen is not None)
     if model.model is None and choice.layer is None and choice.head is None:
         showing = showing.of_one_head(roles_of(model_name(model, scratch, choice.pair)))
-    view, run = showing.view(plan)
-    view = view if seen is None else seen.over(view)
-    tell_checks(run, output)
-    deliver(view, plan)
+    shown = showing.shown(plan)
+    tell_checks(shown.run, output)
+    deliver(shown.view if seen is None else seen.over(shown.view), plan, shown.pictures)

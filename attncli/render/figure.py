@@ -17,6 +17,7 @@ from attncli.render import Options
 from attncli.render.fonts import families, has_replaced
 from attncli.render.grids import require_grid
 from attncli.render.patches import as_patches
+from attncli.render.pooling import fit_to_draw
 from attncli.view import Curves, Header, HeadRanking, Matrix, MatrixGrid, View
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def build(view: MatrixGrid | Curves | HeadRanking, options: Options) -> Figure:
             return draw_curves(view)
         if isinstance(view, HeadRanking):
             return draw_head_panels(view, options)
-        grid = as_patches(view)
+        grid = fit_to_draw(as_patches(view))
         return draw_one(grid, options) if len(grid.matrices) == 1 else draw_panels(grid, options)
 
 

@@ -191,13 +191,13 @@ def strongest_keys(matrix: Matrix, top: int) -> list[Strongest]:
 
     if matrix.listed is not None:
         return _first_listed(matrix.listed, top)
-    order = np.argsort(-np.abs(matrix.values), axis=1, kind="stable")
     rows = []
-    for row, columns in enumerate(order):
+    for row, values in enumerate(matrix.values):
+        columns = np.argsort(-np.abs(values), kind="stable")
         if matrix.allowed is not None:
             columns = columns[matrix.allowed[row, columns]]
         kept = columns[:top]
-        rows.append(Strongest(tuple(kept.tolist()), tuple(matrix.values[row, kept].tolist())))
+        rows.append(Strongest(tuple(kept.tolist()), tuple(values[kept].tolist())))
     return rows
 
 

@@ -15,7 +15,8 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from attncli.registry import Entry
 from attncli.render import Options
@@ -43,7 +44,7 @@ def render(view: View, options: Options) -> bytes:
 
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
-        for name, array in arrays(require_grid(view, "npz")).items():
+        for name, array in _named_arrays(require_grid(view, "npz")):
             entry = zipfile.ZipInfo(f"{name}.npy", _EPOCH)
             entry.create_system = _UNIX
             entry.external_attr = 0o644 << 16
@@ -53,30 +54,41 @@ def render(view: View, options: Options) -> bytes:
 
 
 def arrays(grid: MatrixGrid) -> dict[str, NDArray[np.generic]]:
-    """Give the archive's arrays by name."""
+    """Return the archive's arrays by name."""
+    return dict(_named_arrays(grid))
+
+
+def _named_arrays(grid: MatrixGrid) -> Iterator[tuple[str, NDArray[np.generic]]]:
+    """Yield the archive's arrays one after another, so that no two need memory at once."""
     import numpy as np
 
-    packed: dict[str, NDArray[np.generic]] = {}
     for name, matrices in by_site(grid).items():
-        packed |= _site_arrays(grid, name, matrices)
-    packed["query_tokens"] = np.array([token.label for token in grid.query_tokens], dtype=np.str_)
-    packed["key_tokens"] = np.array([token.label for token in grid.key_tokens], dtype=np.str_)
-    packed["meta"] = np.array(json.dumps(document(grid, weights=False), allow_nan=False))
-    return packed
+        yield from _site_arrays(grid, name, matrices)
+    yield "query_tokens", np.array([token.label for token in grid.query_tokens], dtype=np.str_)
+    yield "key_tokens", np.array([token.label for token in grid.key_tokens], dtype=np.str_)
+    yield "meta", np.array(json.dumps(document(grid, weights=False), allow_nan=False))
 
 
-def _site_arrays(grid: MatrixGrid, name: str, matrices: list[Matrix]) -> dict[str, NDArray[np.generic]]:
+def _site_arrays(
+    grid: MatrixGrid, name: str, matrices: list[Matrix]
+) -> Iterator[tuple[str, NDArray[np.generic]]]:
     import numpy as np
 
-    values = np.stack([matrix.values for matrix in matrices])
+    if grid.unit == "mask":
+        yield name, np.stack([matrix.values > 0 for matrix in matrices])
+    else:
+        yield name, _together([matrix.values for matrix in matrices]).astype(np.float32, copy=False)
     heads = [matrix.head if isinstance(matrix.head, int) else -1 for matrix in matrices]
-    packed: dict[str, NDArray[np.generic]] = {
-        name: values > 0 if grid.unit == "mask" else values.astype(np.float32, copy=False),
-        f"{name}.heads": np.array(heads, dtype=np.int64),
-    }
+    yield f"{name}.heads", np.array(heads, dtype=np.int64)
     if grid.unit != "mask" and any(matrix.allowed is not None for matrix in matrices):
-        packed[f"{name}.allowed"] = np.stack([_allowed(matrix) for matrix in matrices])
-    return packed
+        yield f"{name}.allowed", _together([_allowed(matrix) for matrix in matrices])
+
+
+def _together(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """Stack arrays; one alone is not copied."""
+    import numpy as np
+
+    return arrays[0][None] if len(arrays) == 1 else np.stack(arrays)
 
 
 def _allowed(matrix: Matrix) -> NDArray[np.bool_]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from attncli.axis_cells import even_cuts
 from attncli.render import Options
 from attncli.render.axes import MOST_LABELS, Axis, set_ticks, token_axis
 from attncli.render.colors import is_light
@@ -23,7 +24,7 @@ from attncli.render.page import (
     norm,
     text_width,
 )
-from attncli.render.pooling import Field, even_cuts, field_of, pool
+from attncli.render.pooling import Field, field_of, pool
 from attncli.render.scales import Scale, scale_of
 from attncli.view import Matrix, MatrixGrid, Picture
 

@@ -153,9 +153,12 @@ def largest_size(matrices: Iterable[Matrix]) -> float:
 
     found = 0.0
     for matrix in matrices:
-        sizes = np.abs(matrix.values if matrix.listed is None else matrix.listed.weights)
-        counted = np.isfinite(sizes) if matrix.allowed is None else np.isfinite(sizes) & matrix.allowed
-        found = max(found, float(np.max(sizes, initial=0, where=counted)))
+        values = matrix.values if matrix.listed is None else matrix.listed.weights
+        counted = np.isfinite(values)
+        if matrix.allowed is not None:
+            counted &= matrix.allowed
+        high, low = np.max(values, initial=0, where=counted), np.min(values, initial=0, where=counted)
+        found = max(found, float(high), -float(low))
     return found
 
 

@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
+from attncli.axis_cells import even_cuts
 from attncli.labels import cells, fit, pad
 from attncli.render.canvas import Line, blank, wrap
 from attncli.render.cells import Pen
 from attncli.render.grids import count_text, fact_texts, short_names, token_labels, words
 from attncli.render.layout import by_layer_and_head, labelled
-from attncli.render.pooling import even_cuts, pool, stacked
+from attncli.render.pooling import pooled_fields
 from attncli.render.single import Drawing, marks_in
 from attncli.view import MatrixGrid
 
@@ -68,7 +69,6 @@ class Tile:
 def draw_tiles(grid: MatrixGrid, pen: Pen) -> Drawing:
     """Draw each matrix of a grid as a tile; give the lines and the marks to explain below."""
     width = pen.options.width or 80
-    field = stacked(grid.matrices, grid.unit)
     lines: list[Line] = []
     tile = None
     codes = None
@@ -78,7 +78,7 @@ def draw_tiles(grid: MatrixGrid, pen: Pen) -> Drawing:
         gutter = max(len(shelf.label) + 1 if shelf.label else 0 for shelf in plan)
         tile = _tile(grid, pen, width - gutter, plan)
         cut = even_cuts(len(grid.query_tokens), tile.rows), even_cuts(len(grid.key_tokens), tile.columns)
-        codes = pen.codes(pool(field, *cut))
+        codes = pen.codes(pooled_fields(grid.matrices, grid.unit, *cut))
         lines += [
             [],
             *([[(words(kind, pen.options), "")]] if kind else []),

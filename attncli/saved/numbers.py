@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.errors import ReadError, TooLargeError
-from attncli.memory import available_bytes, human_bytes
+from attncli.errors import ReadError
+from attncli.memory import require_memory
 from attncli.record import Tokens
 from attncli.saved.fields import Fields
 from attncli.view import NO_COLUMN, Listed, Matrix
@@ -46,11 +46,12 @@ def require_range(values: NDArray[np.float32], unit: str, wrong: Callable[[str],
     Args:
         wrong: Makes the error from what is wrong.
     """
-    known = values[~np.isnan(values)]
-    if np.isinf(known).any():
+    if np.isinf(values).any():
         raise wrong("holds infinite numbers")
-    if unit != "signed" and known.size and not (known.min() >= 0 and known.max() <= _LARGEST_WEIGHT):
-        raise wrong(f"holds {known.min():g} to {known.max():g}, expected weights from 0 to 1")
+    known = ~np.isnan(values)
+    low, high = np.min(values, initial=np.inf, where=known), np.max(values, initial=-np.inf, where=known)
+    if unit != "signed" and known.any() and not (low >= 0 and high <= _LARGEST_WEIGHT):
+        raise wrong(f"holds {low:g} to {high:g}, expected weights from 0 to 1")
 
 
 def _array(entry: Fields, key: str, shape: tuple[int, int]) -> NDArray[np.float32]:
@@ -138,12 +139,11 @@ def filled(matrix: Matrix) -> Matrix:
     if matrix.listed is None:
         return matrix
     shape, listed = matrix.shape, matrix.listed
-    needed, free = shape[0] * shape[1] * 5, available_bytes()
-    if free is not None and needed > free:
-        raise TooLargeError(
-            f"a map of {shape[0]:,}×{shape[1]:,} needs {human_bytes(needed)}; {human_bytes(free)} are free",
-            "formats that list the strongest keys need less: --format table, csv or json",
-        )
+    require_memory(
+        shape[0] * shape[1] * 5,
+        f"a map of {shape[0]:,}×{shape[1]:,}",
+        "formats that list the strongest keys need less: --format table, csv or json",
+    )
     values = np.full(shape, np.nan, np.float32)
     allowed = None if listed.spans is None else np.zeros(shape, np.bool_)
     if allowed is not None and listed.spans is not None:

@@ -14,9 +14,9 @@ from typing import Any, BinaryIO, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.errors import AttnCliError, ReadError, TooLargeError
+from attncli.errors import AttnCliError, ReadError
 from attncli.labels import safe_label
-from attncli.memory import available_bytes, human_bytes
+from attncli.memory import require_memory
 from attncli.record import KINDS, Provenance, SourceInfo, Token, Tokens
 from attncli.render.npz import by_site
 from attncli.saved.fields import Fields
@@ -118,9 +118,7 @@ class _Arrays:
         archive = self._guarded(lambda: np.load(stream, allow_pickle=False), "no readable .npz archive")
         self._archive = cast(Mapping[str, NDArray[Any]], archive)
         size = sum(entry.file_size for entry in archive.zip.infolist())
-        free = available_bytes()
-        if free is not None and size > free:
-            raise TooLargeError(f"{name}: its arrays take {human_bytes(size)}; {human_bytes(free)} are free")
+        require_memory(size, f"the arrays of {name}")
 
     def get(self, key: str) -> NDArray[Any]:
         if key not in self._archive:

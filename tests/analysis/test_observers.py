@@ -4,7 +4,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attncli.analysis.observers import FullWeights, MaskOnly
+from attncli.analysis.observers import FullWeights, MaskOnly, PooledPicture
 from attncli.analysis.selection import parse_selection
 from attncli.attention.operation import AttentionOperation
 from attncli.errors import TooLargeError, UsageError
@@ -84,10 +84,10 @@ def test_means_over_heads_and_layers_are_means() -> None:
 
 def test_a_small_answer_is_taken_without_asking_what_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
-    monkeypatch.setattr("attncli.analysis.observers.full_weights.available_bytes", lambda: asked.append(1))
+    monkeypatch.setattr("attncli.memory.available_bytes", lambda: asked.append(1))
     emit([full()])
     assert not asked
-    monkeypatch.setattr("attncli.analysis.observers.full_weights.UNASKED", 12 * QUERIES * KEYS * 5)
+    monkeypatch.setattr("attncli.memory.UNASKED", 12 * QUERIES * KEYS * 5)
     emit([full()])
     assert asked
 
@@ -100,6 +100,22 @@ def test_an_answer_that_does_not_fit_in_memory_is_refused_with_the_arithmetic() 
         emit([kept])
     assert caught.value.exit_code == 5
     assert "--layer" in str(caught.value.hint)
+
+
+def test_what_a_weight_takes_while_it_is_written_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("attncli.memory.UNASKED", 0)
+    monkeypatch.setattr("attncli.memory.available_bytes", lambda: 12 * QUERIES * KEYS * 8)
+    emit([full(written=3)])
+    with pytest.raises(TooLargeError):
+        emit([full(written=4)])
+
+
+def test_pictures_that_do_not_fit_in_memory_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    everything = parse_selection("all", "layer"), parse_selection("all", "head")
+    monkeypatch.setattr("attncli.memory.UNASKED", 0)
+    monkeypatch.setattr("attncli.memory.available_bytes", lambda: 3 * 25 * (4 * HEADS + 8) - 1)
+    with pytest.raises(TooLargeError, match="12 pooled maps of 7×7: 1\\.76 KiB needed"):
+        emit([PooledPicture("decoder", *everything, 3, QUERIES, KEYS, side=5)])
 
 
 def test_a_named_layer_without_attention_is_refused_and_those_that_have_it_are_told() -> None:

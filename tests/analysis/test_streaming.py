@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -201,14 +202,15 @@ def test_a_pooled_picture_does_not_depend_on_blocks(
 ) -> None:
     kept = PooledPicture("decoder", ALL[0], parse_selection(heads, "head"), LAYERS, QUERY, KEY, how, side)
     emit([kept], cut)
-    assert len(kept.query_cuts) - 1 == min(side, QUERY) and len(kept.key_cuts) - 1 == min(side, KEY)
+    assert len(kept.query_starts) == min(side, QUERY) and len(kept.key_starts) == min(side, KEY)
+    query_cuts, key_cuts = [*kept.query_starts, QUERY], [*kept.key_starts, KEY]
     for number, matrix in enumerate(kept.matrices()):
         weights, allowed = whole(matrix.layer)
         one, may = (
             (weights[[3, 1]].mean(0), allowed[3]) if heads != "all" else (weights[matrix.head], allowed[0])
         )
-        for row, (top, low) in enumerate(zip(kept.query_cuts, kept.query_cuts[1:], strict=False)):
-            for column, (left, right) in enumerate(zip(kept.key_cuts, kept.key_cuts[1:], strict=False)):
+        for row, (top, low) in enumerate(pairwise(query_cuts)):
+            for column, (left, right) in enumerate(pairwise(key_cuts)):
                 cell, here = one[top:low, left:right], may[top:low, left:right]
                 expected = cell.max() if how == "max" else cell.sum() / max(here.sum(), 1)
                 assert matrix.values[row, column] == pytest.approx(expected, abs=1e-6), number

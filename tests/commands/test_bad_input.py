@@ -77,7 +77,7 @@ BAD: list[tuple[tuple[str, ...], int, str]] = [
         5,
         "65,536×65,536 = 4,294,967,296 pairs would be about 12 GiB",
     ),
-    (("mask", "causal", "-n", "10000000000000"), 5, "rows need about"),
+    (("mask", "causal", "-n", "10000000000000"), 5, "10,000,000,000,000 rows: "),
     (("shw", "a"), 2, 'did you mean "show"?'),
     (("list", "variant"), 2, 'did you mean "variants"?'),
     (("schema", "shew"), 2, 'did you mean "show"?'),
@@ -149,8 +149,8 @@ def test_broken_model_folders_end_with_4_and_name_what_is_missing(cli: Cli, tmp_
 def test_an_answer_too_large_for_memory_ends_with_5_and_says_what_to_ask(
     cli: Cli, monkeypatch, tiny_bert: str
 ) -> None:
-    monkeypatch.setattr("attncli.analysis.observers.full_weights.available_bytes", lambda: 100)
-    monkeypatch.setattr("attncli.analysis.observers.full_weights.UNASKED", 0)
+    monkeypatch.setattr("attncli.memory.available_bytes", lambda: 100)
+    monkeypatch.setattr("attncli.memory.UNASKED", 0)
     assert_told(
         cli("show", "it was", "-m", tiny_bert), 5, "6 maps of 4×4 weights: 480 B needed; 100 B are free"
     )

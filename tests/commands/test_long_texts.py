@@ -2,8 +2,11 @@ import json
 
 import jsonschema
 import numpy as np
+import pytest
 import tiny
 from commandline import Cli
+
+from attncli.analysis import observers
 
 LONG = " ".join(["the animal was too tired ."] * 100)  # 600 words
 
@@ -74,6 +77,58 @@ def test_a_picture_of_a_long_text_names_round_positions(cli: Cli, tmp_path) -> N
     assert cli("show", LONG, "-m", "scratch", "-o", str(tmp_path / "x.svg")).code == 0
     picture = (tmp_path / "x.svg").read_text()
     assert ">100<" in picture and ">500<" in picture and json.dumps("pooled by max")[1:-1] in picture
+
+
+@pytest.fixture
+def painted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
+    """Collect the shapes of the matrices that Matplotlib is given."""
+    from matplotlib.axes import Axes
+
+    shapes, paint = [], Axes.imshow
+    monkeypatch.setattr(
+        Axes, "imshow", lambda axes, x, **how: shapes.append(x.shape) or paint(axes, x, **how)
+    )
+    return shapes
+
+
+def test_on_every_way_to_a_picture_maps_are_pooled_before_they_are_drawn(
+    cli: Cli, tmp_path, painted: list[tuple[int, ...]]
+) -> None:
+    png, npz = str(tmp_path / "x.png"), str(tmp_path / "x.npz")
+    for arguments in (
+        ("show", LONG, "-m", "scratch", "-o", png, "-o", npz),
+        ("render", npz, "-o", png),
+        ("render", npz, "--top", "3", "-o", png, "-o", str(tmp_path / "x.csv")),
+        ("show", LONG, "-m", "scratch", "--top", "3", "-o", png, "-o", str(tmp_path / "x.csv")),
+        ("show", LONG, "-m", "scratch", "--rows", "20-579", "-o", png),
+        ("show", LONG, "-m", "scratch", "--words", "-o", png),
+        ("mask", "causal", "-n", "600", "-o", png, "-o", npz),
+    ):
+        assert cli(*arguments).code == 0
+        assert painted == [(512, 512)], arguments
+        painted.clear()
+
+
+def test_many_long_maps_are_pooled_and_a_short_axis_stays_whole(
+    cli: Cli, tmp_path, painted: list[tuple[int, ...]]
+) -> None:
+    picture = ("-o", str(tmp_path / "x.png"), "-o", str(tmp_path / "x.npz"))
+    assert cli("show", LONG, "--heads", "2", "--rows", "3-9", *picture).code == 0
+    assert len(painted) == 2 and {(rows, columns <= 512) for rows, columns in painted} == {(7, True)}
+
+
+def test_a_picture_beside_a_list_needs_no_whole_map_and_changes_neither(
+    cli: Cli, tmp_path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept, whole = [], observers.FullWeights
+    monkeypatch.setattr(
+        observers, "FullWeights", lambda *args, **named: kept.append(args[6:8]) or whole(*args, **named)
+    )
+    common = ("show", LONG, "-m", "scratch", "--top", "3")
+    assert cli(*common, "-o", str(tmp_path / "x.svg"), "-o", str(tmp_path / "x.csv")).code == 0
+    assert kept == [(None, [0])]
+    assert (tmp_path / "x.csv").read_bytes() == cli(*common, "-f", "csv").out.encode()
+    assert "pooled by max: 512×512 cells show 600×600 tokens" in (tmp_path / "x.svg").read_text()
 
 
 WINDOWED = " ".join(["the animals was too tired ."] * 5)  # 37 tokens for a model that reads 16

@@ -74,7 +74,7 @@ def test_a_pooled_picture_has_the_positions_of_its_cells(cli: Cli, monkeypatch: 
     from attncli.commands import _pattern
 
     monkeypatch.setattr(_pattern, "LARGEST_TEXT", 80)
-    monkeypatch.setattr(_pattern, "_CELLS", 5)
+    monkeypatch.setattr(_pattern, "SIDE", 5)
     shown = cli("mask", "recurrent", "-n", "10").out.splitlines()
     assert [line.split() for line in shown if line[:1].isdigit() or line[:2].isspace()][:6] == [
         ["0", "2", "4", "6", "8"],

@@ -110,8 +110,9 @@ def test_of_a_document_with_the_strongest_keys_the_others_are_undefined() -> Non
 
 def test_a_map_too_large_to_fill_is_refused_with_the_arithmetic(monkeypatch: pytest.MonkeyPatch) -> None:
     back = read(written(grid(ANIMAL[:5], causal=True, top=2), json_format))
-    monkeypatch.setattr("attncli.saved.numbers.available_bytes", lambda: 100)
-    with pytest.raises(TooLargeError, match=r"a map of 5×5 needs 125 B; 100 B are free"):
+    monkeypatch.setattr("attncli.memory.UNASKED", 0)
+    monkeypatch.setattr("attncli.memory.available_bytes", lambda: 100)
+    with pytest.raises(TooLargeError, match=r"a map of 5×5: 125 B needed; 100 B are free"):
         filled(back.matrices[0])
 
 

@@ -11,13 +11,10 @@ from numpy.typing import NDArray
 
 from attncli.analysis.observers.places import InLayers, Part, heads_in, places_in, refuse_missing
 from attncli.analysis.selection import Selection
-from attncli.errors import TooLargeError, UsageError
-from attncli.memory import available_bytes, human_bytes
+from attncli.errors import UsageError
+from attncli.memory import require_memory
 from attncli.record import Kind, Request, Site, WeightBlock
 from attncli.view import Matrix
-
-UNASKED = 2**20
-"""Bytes: so much is taken without asking what is free, which takes as long as two layers of a short text."""
 
 
 @dataclass
@@ -34,6 +31,7 @@ class FullWeights(InLayers):
         query_len: Number of query rows.
         key_len: Number of keys.
         memory: Says how many bytes may be taken; the system where None.
+        written: Bytes that each weight takes once more while it is written.
     """
 
     kind: Kind
@@ -45,6 +43,7 @@ class FullWeights(InLayers):
     rows: Sequence[int] | None = None
     keys: Sequence[int] | None = None
     memory: Callable[[], int | None] | None = None
+    written: int = 0
     _kept: dict[int, _Layer] = field(default_factory=dict)
     _seen: set[int] = field(default_factory=set)
 
@@ -94,17 +93,14 @@ class FullWeights(InLayers):
     def _check_size(self, heads: Sequence[int]) -> None:
         layers = 1 if self.layers.mean else len(self._wanted_layers)
         maps = layers * (1 if self.heads.mean else len(heads))
-        needed = maps * len(self._rows) * len(self._keys) * 5  # float32 weights and a byte of mask
-        if self.memory is None and needed < UNASKED:
-            return
-        free = (self.memory or available_bytes)()
-        if free is not None and needed > free:
-            raise TooLargeError(
-                f"{maps} map{'s' if maps > 1 else ''} of {len(self._rows):,}×{len(self._keys):,} weights: "
-                f"{human_bytes(needed)} needed; "
-                f"{human_bytes(free)} are free",
-                "ask for fewer layers and heads (--layer, --head), some rows (--rows), --top K, or --pool max",
-            )
+        each = 5 + self.written  # float32 weights and a byte of mask
+        each = 5 + self.written  # float32 weights and a byte of mask
+        require_memory(
+            maps * len(self._rows) * len(self._keys) * each,
+            f"{maps} map{'s' if maps > 1 else ''} of {len(self._rows):,}×{len(self._keys):,} weights",
+            "ask for fewer layers and heads (--layer, --head), some rows (--rows), --top K, or --pool max",
+            self.memory,
+        )
 
     def raise_if_missing(self, asked: str) -> None:
         """Refuse layers that were asked for by number and have no attention to show; see `refuse_missing`."""

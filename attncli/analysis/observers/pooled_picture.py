@@ -11,12 +11,11 @@ from numpy.typing import NDArray
 
 from attncli.analysis.observers.places import InLayers, heads_in, refuse_missing
 from attncli.analysis.selection import Selection
+from attncli.axis_cells import SIDE, even_cuts
 from attncli.errors import UsageError
+from attncli.memory import require_memory
 from attncli.record import Kind, Request, Site, WeightBlock
 from attncli.view import Matrix
-
-SIDE = 512
-"""A picture has at most so many cells each way."""
 
 How = Literal["max", "mean"]
 
@@ -59,8 +58,8 @@ class PooledPicture(InLayers):
                 "--pool mean, or each layer by itself",
             )
         self._wanted_layers = self.layers.resolve(self.depth)
-        self.query_cuts = cuts(self.query_len, self.side)
-        self.key_cuts = cuts(self.key_len, self.side)
+        self.query_starts = even_cuts(self.query_len, self.side)
+        self.key_starts = even_cuts(self.key_len, self.side)
 
     def request(self, site: Site) -> Request | None:
         """Ask for the chosen heads and every row."""
@@ -70,11 +69,21 @@ class PooledPicture(InLayers):
         if site.layer not in self._wanted_layers:
             return None
         heads = self.heads.resolve(site.heads)
+        if not self._kept:
+            self._check_size(1 if self.heads.mean else len(heads))
         names: list[int | Literal["mean"]] = ["mean"] if self.heads.mean else list(heads)
-        shape = (len(names), len(self.query_cuts) - 1, len(self.key_cuts) - 1)
+        shape = (len(names), len(self.query_starts), len(self.key_starts))
         counts = np.zeros((1, *shape[1:]), np.int64)
         self._kept[site.layer] = _Layer(site, heads, names, np.zeros(shape, np.float32), counts)
         return Request(heads)
+
+    def _check_size(self, heads: int) -> None:
+        layers, cells = len(self._wanted_layers), len(self.query_starts) * len(self.key_starts)
+        require_memory(
+            layers * cells * (4 * heads + 8),  # a number for each head, and how many pairs there are
+            f"{layers * heads} pooled map{'s' if layers * heads > 1 else ''} of {self.query_len:,}×{self.key_len:,}",
+            "ask for fewer layers and heads (--layer, --head)",
+        )
 
     def update(self, block: WeightBlock) -> None:
         """Take a block into the picture."""
@@ -102,8 +111,8 @@ class PooledPicture(InLayers):
         keys: range,
     ) -> None:
         """Pool ``(heads, rows, keys)`` and put it at its place; a cell may go on in another block."""
-        row_cells, row_starts = _cells(self.query_cuts, rows)
-        key_cells, key_starts = _cells(self.key_cuts, keys)
+        row_cells, row_starts = _cells(self.query_starts, rows)
+        key_cells, key_starts = _cells(self.key_starts, keys)
         first = places[0] == 0
         if self.how == "max":
             pooled = np.maximum.reduceat(np.maximum.reduceat(weights, row_starts, axis=1), key_starts, axis=2)
@@ -205,16 +214,6 @@ class _Layer:
                 )
             )
         return found
-
-
-def cuts(length: int, side: int) -> list[int]:
-    """Cut a length into at most `side` cells as even as can be; give where each begins, and the end.
-
-    >>> cuts(7, 3), cuts(2, 5)
-    ([0, 2, 4, 7], [0, 1, 2])
-    """
-    cells = min(side, length)
-    return [cell * length // cells for cell in range(cells + 1)] if cells else [0]
 
 
 def _cells(edges: Sequence[int], part: range) -> tuple[slice, list[int]]:
