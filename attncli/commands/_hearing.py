@@ -30,7 +30,8 @@ def open_sound(
     assert model.model is not None
     _refuse_others(choice, writing)
     with sign_of_life(f"loading {safe_label(model.model)} …", output):
-        from attncli.sources.loading import inputs_of, load
+        from attncli.sources.inputs import inputs_of
+        from attncli.sources.loading import load
 
         options = load_options(model)
         family = inputs_of(model.model, options).family

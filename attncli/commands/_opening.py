@@ -147,7 +147,7 @@ def medium_for(text: str, model: ModelOptions, output: OutputOptions) -> Medium 
         return None
     assert model.model is not None
     with sign_of_life(f"loading {safe_label(model.model)} …", output):
-        from attncli.sources.loading import inputs_of
+        from attncli.sources.inputs import inputs_of
 
         takes = inputs_of(model.model, load_options(model))
     if takes.picture if medium == "picture" else takes.sound:
@@ -172,7 +172,7 @@ def check_reads(model: ModelOptions, output: OutputOptions, text: str | None = N
     """
     assert model.model is not None
     with sign_of_life(f"loading {safe_label(model.model)} …", output):
-        from attncli.sources.loading import inputs_of
+        from attncli.sources.inputs import inputs_of
 
         takes = inputs_of(model.model, load_options(model))
     if takes.text:
@@ -228,6 +228,7 @@ def _refuse_loading_options(name: str, model: ModelOptions) -> None:
         "--device-map": model.device_map is not None,
         "--attention": model.attention is not None,
         "--revision": model.revision is not None,
+        "--no-adapter": model.no_adapter,
     }
     for option, was in given.items():
         if was:
@@ -324,4 +325,5 @@ def load_options(model: ModelOptions) -> LoadOptions:
         offline=model.offline,
         device_map=model.device_map,
         offload_folder=model.offload_folder,
+        adapter=not model.no_adapter,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -48,12 +49,26 @@ def check_folder(folder: Path, name: str, *, allow_pickle: bool, tokenizer: bool
         if path.suffix in _READ or path.name == _PICKLE:
             _check_regular(path)
     config = read_json(folder / "config.json", name)
-    if "transformers_weights" not in config and "adapter_config.json" not in paths:
+    if "transformers_weights" not in config:
         _check_weights(folder, set(paths), name, allow_pickle)
     if tokenizer and not paths.keys() & set(_TOKENIZERS):
         raise ModelError(f"{name}: no tokenizer there (tokenizer.json)")
     for file in sorted(folder.glob("*.safetensors")):
         _check_safetensors(file)
+
+
+def check_gguf(name: str) -> None:
+    """Check that GGUF files can be read here.
+
+    Raises:
+        ModelError: They cannot.
+    """
+    for package in ("gguf", "accelerate"):
+        if find_spec(package) is None:
+            raise ModelError(
+                f"{safe_label(name)}: GGUF files need {package}, which is not installed",
+                f"pip install {package}",
+            )
 
 
 def read_json(file: Path, name: str) -> dict[str, Any]:

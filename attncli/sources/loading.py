@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext, redirect_stderr
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from io import StringIO
 from logging import ERROR, getLogger
@@ -14,11 +14,14 @@ from typing import Any
 from attncli.errors import ModelError, UsageError, did_you_mean
 from attncli.labels import safe_label
 from attncli.sources import refusals
-from attncli.sources.folder_check import check_folder, read_json
+from attncli.sources.adapters import WITHOUT, Adapter, fetch_adapter, find_adapter
+from attncli.sources.checkpoint import check_filled, check_quantisation, check_sizes
+from attncli.sources.folder_check import check_folder, check_gguf, read_json
 from attncli.sources.folders import is_gguf, may_reach_hub, missing_model, resolve_model_folder
 from attncli.sources.refusals import Asked, no_head
 from attncli.sources.tokens import load_tokenizer
-from attncli.sources.towers import check_whole, has_towers, model_of, tower
+from attncli.sources.towers import check_whole, has_towers, tower
+from attncli.sources.vocabulary_check import check_vocabulary
 
 DEVICE_MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
 
@@ -41,6 +44,7 @@ class LoadOptions:
         device_map: Spreads the model over several devices and the disk, by accelerate: ``auto`` or another of
             `DEVICE_MAPS`, or a device for each part's name; `device` is then not used.
         offload_folder: Where parts that are on disk are written.
+        adapter: Whether an adapter beside the weights, or in their place, is applied; else its base model is loaded.
     """
 
     revision: str | None = None
@@ -53,17 +57,23 @@ class LoadOptions:
     head: bool = False
     device_map: str | Mapping[str, str | int] | None = None
     offload_folder: str | None = None
+    adapter: bool = True
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """A model, ready to run, and its tokenizer (None where the model takes no text)."""
+    """A model, ready to run, and its tokenizer (None where the model takes no text).
+
+    Args:
+        adapter: The adapter that was applied to it, as the user named it.
+    """
 
     name: str
     model: Any
     tokenizer: Any
     options: LoadOptions
     folder: Path | None
+    adapter: Adapter | None = None
 
     @property
     def family(self) -> str:
@@ -103,6 +113,30 @@ def load(name: str, options: LoadOptions | None = None, *, tokenizer: bool = Tru
     """
     options = options or LoadOptions()
     _check_device_map(options)
+    picture, adapter = not tokenizer, _adapter(name, options)
+    if adapter is None:
+        return _load(name, options, tokenizer, picture)
+    if options.adapter:
+        adapter.check(options.allow_pickle)
+    try:
+        needed = tokenizer and not adapter.has_tokenizer
+        base = _load(adapter.base, _for_base(adapter, options), needed, picture)
+    except ModelError as error:
+        if adapter.base == name:
+            raise
+        raise ModelError(
+            f"{safe_label(name)}: an adapter, and its base model cannot be loaded: {error.message}",
+            error.hint,
+        ) from error
+    if tokenizer and adapter.has_tokenizer:
+        with _translated(name, options):
+            base = replace(base, tokenizer=_load_tokenizer(adapter.folder, options))
+    if not options.adapter:
+        return base
+    return replace(base, adapter=adapter.apply(base.model, allow_pickle=options.allow_pickle))
+
+
+def _load(name: str, options: LoadOptions, tokenizer: bool, picture: bool) -> Loaded:
     folder = _local_folder(name, options, tokenizer)
     if folder is None and (options.offline or not may_reach_hub()):
         # Asked anyway, the hub's client would go on trying for a minute.
@@ -112,57 +146,46 @@ def load(name: str, options: LoadOptions | None = None, *, tokenizer: bool = Tru
     silent = redirect_stderr(StringIO()) if folder is not None and is_gguf(folder) else nullcontext()
     with silent, _translated(name, options):
         made = _load_tokenizer(folder or name, options) if tokenizer else None
-        model = _load_model(folder or name, options, picture=not tokenizer)
+        model = _load_model(folder or name, options, picture=picture)
     return Loaded(name, model, made, options, folder)
 
 
-@dataclass(frozen=True, slots=True)
-class Inputs:
-    """What a model takes.
-
-    Args:
-        mixed: Whether it takes pictures or sounds together with a text only.
-    """
-
-    family: str
-    text: bool
-    picture: bool
-    sound: bool
-    mixed: bool
-
-    def __str__(self) -> str:
-        """Name them: ``texts and pictures``."""
-        kinds = {"texts": self.text, "pictures": self.picture, "sounds": self.sound}
-        return " and ".join(kind for kind, taken in kinds.items() if taken)
-
-
-def inputs_of(name: str, options: LoadOptions) -> Inputs:
-    """Read off a model's config what it takes.
+def config_of(name: str, options: LoadOptions) -> Any:
+    """Read a model's config alone; of an adapter, its base model's.
 
     Raises:
         ModelError: It is not to be had.
     """
     _quiet_transformers()
     with _translated(name, options):
-        config = _config(name, options)
-    main = getattr(model_of(config), "main_input_name", "input_ids")
-    parts = ("vision_config", "image_config", "audio_config")
-    return Inputs(
-        family=str(config.model_type),
-        text=main == "input_ids",
-        picture=main == "pixel_values" or has_towers(config),
-        sound=main in ("input_features", "input_values"),
-        mixed=any(getattr(config, part, None) is not None for part in parts) and not has_towers(config),
-    )
+        return _config(name, options)
 
 
 def _config(name: str, options: LoadOptions) -> Any:
     from transformers import AutoConfig
 
+    adapter = _adapter(name, options)
+    if adapter is not None:
+        name, options = adapter.base, _for_base(adapter, options)
     folder = _local_folder(name, options, False)
     if folder is None and (options.offline or not may_reach_hub()):
         raise missing_model(name, "--offline was given" if options.offline else "the hub cannot be reached")
     return AutoConfig.from_pretrained(_place(folder or name), **_common(folder or name, options))
+
+
+def _adapter(name: str, options: LoadOptions) -> Adapter | None:
+    """Find the adapter that a name stands for, or that lies beside the model of this name."""
+    folder = resolve_model_folder(name, options.revision or "main")
+    if folder is None and not options.offline and may_reach_hub():
+        folder = fetch_adapter(name, options.revision)
+    return find_adapter(name, folder)
+
+
+def _for_base(adapter: Adapter, options: LoadOptions) -> LoadOptions:
+    """Return the options that an adapter's base model is loaded with; a revision is that of the adapter."""
+    if adapter.is_beside:
+        return options
+    return replace(options, revision=None if Path(adapter.base).is_dir() else adapter.base_revision)
 
 
 def _local_folder(name: str, options: LoadOptions, tokenizer: bool) -> Path | None:
@@ -171,7 +194,7 @@ def _local_folder(name: str, options: LoadOptions, tokenizer: bool) -> Path | No
     if folder is None:
         return None
     if is_gguf(folder):
-        _check_gguf(name)
+        check_gguf(name)
     named = Path(name).expanduser().exists()
     if named and options.revision is not None:
         raise UsageError(
@@ -188,25 +211,20 @@ def _local_folder(name: str, options: LoadOptions, tokenizer: bool) -> Path | No
     return folder
 
 
-def _check_gguf(name: str) -> None:
-    for package in ("gguf", "accelerate"):
-        if find_spec(package) is None:
-            raise ModelError(
-                f"{safe_label(name)}: GGUF files need {package}, which is not installed",
-                f"pip install {package}",
-            )
-
-
 def _load_tokenizer(where: str | Path, options: LoadOptions) -> Any:
     from transformers import AutoTokenizer
 
     try:
-        return AutoTokenizer.from_pretrained(_place(where), **_common(where, options))
+        made = AutoTokenizer.from_pretrained(_place(where), **_common(where, options))
     except Exception:  # the tokenizers library raises nothing more special
         folder = resolve_model_folder(str(where), options.revision or "main")
         if folder is not None:
             _check_tokenizer(folder)
         raise
+    folder = resolve_model_folder(str(where), options.revision or "main")
+    if folder is not None:
+        check_vocabulary(made, folder, safe_label(str(where)))
+    return made
 
 
 def _check_tokenizer(folder: Path) -> None:
@@ -231,29 +249,23 @@ def _load_model(where: str | Path, options: LoadOptions, *, picture: bool) -> An
     if options.device_map is not None:
         keywords |= {"device_map": options.device_map, "offload_folder": options.offload_folder}
     config = AutoConfig.from_pretrained(_place(where), **_common(where, options))
+    name = safe_label(str(where))
     in_towers = not options.head and has_towers(config)
     if in_towers:
-        check_whole(config, safe_label(str(where)))
+        check_whole(config, name)
+    check_quantisation(config, where if isinstance(where, Path) else None, name)
     model, report = _model_class(config, options).from_pretrained(
-        _place(where), output_loading_info=True, **keywords
+        _place(where), output_loading_info=True, adapter_kwargs=WITHOUT, **keywords
     )
-    _check_sizes(report["mismatched_keys"], safe_label(str(where)))
-    _check_missing(report["missing_keys"], str(where))
-    if options.head:
-        _check_head(report["missing_keys"], str(where))
+    check_sizes(report["mismatched_keys"], name)
+    folder = resolve_model_folder(str(where), options.revision or "main")
+    if folder != where:  # it has been downloaded just now
+        check_quantisation(config, folder, name)
+    if check_filled(model, report, name, folder=folder, head=options.head):
+        raise no_head(name)
     if in_towers:
-        model = tower(model, safe_label(str(where)), picture=picture)
+        model = tower(model, name, picture=picture)
     return (model if options.device_map is not None else model.to(options.device)).eval()
-
-
-def _check_sizes(mismatched: Iterable[tuple[str, Iterable[int], Iterable[int]]], where: str) -> None:
-    """Refuse weights of other sizes than config.json says."""
-    for key, stored, wanted in sorted(mismatched, key=lambda one: one[0]):
-        sizes = ["×".join(map(str, shape)) for shape in (stored, wanted)]
-        raise ModelError(
-            f"{where}: {safe_label(key)} is {sizes[0]} in the weights, and {sizes[1]} by config.json",
-            "its config.json and its weights do not belong together",
-        )
 
 
 def _model_class(config: Any, options: LoadOptions) -> Any:
@@ -317,24 +329,6 @@ def _dtype(options: LoadOptions) -> Any:
             f"--dtype {options.dtype}: no such type", did_you_mean(options.dtype, [*known, "auto"])
         )
     return known[options.dtype]
-
-
-def _check_missing(missing: set[str], where: str) -> None:
-    """Refuse a model whose attention would run on random numbers."""
-    words = ("attn", "attention", "query", "key", "value", "qkv", "q_proj", "k_proj", "v_proj", "embed")
-    harmful = sorted(key for key in missing if any(word in key.lower() for word in words))
-    if harmful:
-        raise ModelError(
-            f"{where}: the checkpoint lacks {len(harmful)} of the model's weights ({harmful[0]}, …)",
-            "its config.json and its weights do not belong together",
-        )
-
-
-def _check_head(missing: set[str], where: str) -> None:
-    """Refuse a model that would predict tokens by random numbers."""
-    lacking = sorted(key for key in missing if any(word in key for word in ("head", "cls.", "embed_out")))
-    if lacking:
-        raise no_head(where)
 
 
 def _quiet_transformers() -> None:

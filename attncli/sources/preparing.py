@@ -17,6 +17,7 @@ from attncli.sources.loading import Loaded
 from attncli.sources.refusals import refused_as
 from attncli.sources.sites import Stacks
 from attncli.sources.tokens import positions, tokens_from_encoding
+from attncli.sources.vocabulary_check import notes_on_text
 
 
 @dataclass(frozen=True)
@@ -178,6 +179,7 @@ def encode(
     check_tokenizer(loaded)
     backend = loaded.tokenizer.backend_tokenizer
     tokens = tokens_from_encoding(backend, made.encodings[0], text=text, pair=pair)
+    notes += tuple(notes_on_text(tokens, text, pair, loaded.tokenizer.unk_token_id))
     accepted = ("input_ids", "attention_mask", "token_type_ids")
     device = loaded.device
     tensors = {name: made[name].to(device) for name in accepted if name in made}

@@ -176,7 +176,7 @@ def test_a_model_that_automodel_does_not_load_is_told(copy: Path) -> None:
 
 def test_a_gguf_file_needs_packages_that_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "m.gguf").write_bytes(b"GGUF")
-    monkeypatch.setattr("attncli.sources.loading.find_spec", lambda name: None)
+    monkeypatch.setattr("attncli.sources.folder_check.find_spec", lambda name: None)
     error = failure(tmp_path / "m.gguf")
     assert error.exit_code == 4 and error.hint == "pip install gguf"
 

@@ -36,9 +36,23 @@ ENTRY = Entry(
             minimum=0,
             zero="a quarter of the keys",
         ),
-        Parameter("index_heads", 4, "heads of the indexer, where its tensors are not given", minimum=1),
-        Parameter("index_dim", 32, "size of the indexer's vectors, where they are not given", minimum=1),
-        Parameter("seed", 0, "seed of the indexer's sketch, where its tensors are not given", minimum=0),
+        Parameter(
+            "index_heads", 4, "heads of the indexer, where its tensors are not given", minimum=1, maximum=1024
+        ),
+        Parameter(
+            "index_dim",
+            32,
+            "size of the indexer's vectors, where they are not given",
+            minimum=1,
+            maximum=4096,
+        ),
+        Parameter(
+            "seed",
+            0,
+            "seed of the indexer's sketch, where its tensors are not given",
+            minimum=0,
+            maximum=9223372036854775807,
+        ),
     ),
     attributes={"exact": False, "causal": True, "cross": True, "signed": False},
 )
@@ -77,6 +91,7 @@ def attend(
     Raises:
         ValueError: More keys are to be selected than there are, or only some of the indexer's tensors are given.
     """
+    ENTRY.check(top_k=top_k, index_heads=index_heads, index_dim=index_dim, seed=seed)
     index = _index(query, key, index_query, index_key, index_weights, index_heads, index_dim, seed)
     q, k, v = _precise(query), _precise(key), _precise(value)
     if key_mask is not None:
@@ -125,6 +140,7 @@ def weights(
     index_weights: Float[Tensor, "batch query index_heads"] | None = None,
 ) -> Float[Tensor, "batch heads query key"]:
     """Give the softmax over the selected keys as a dense matrix. Arguments and errors as in `attend`."""
+    ENTRY.check(top_k=top_k, index_heads=index_heads, index_dim=index_dim, seed=seed)
     selected = selected_mask(
         query,
         key,
@@ -153,6 +169,7 @@ def mask(
     seed: int = 0,
 ) -> Bool[Tensor, "query key"]:
     """Allow what may be selected from: everything, or everything that is not in the future."""
+    ENTRY.check(top_k=top_k, index_heads=index_heads, index_dim=index_dim, seed=seed)
     if causal:
         return create_causal_mask(query_len, key_len)
     return torch.ones(query_len, key_len, dtype=torch.bool)
@@ -173,6 +190,7 @@ def reach(
     Raises:
         ValueError: More keys are to be selected than there are.
     """
+    ENTRY.check(top_k=top_k, index_heads=index_heads, index_dim=index_dim, seed=seed)
     count = _count(top_k, key_len)
     note = f"the indexer scores these pairs; a row attends to its {count} best keys, which depend on the text"
     return full_reach(query_len, key_len, causal=causal, notes=(note,))

@@ -39,6 +39,7 @@ def attend(
     block_k: int = 256,
 ) -> Float[Tensor, "batch heads query value_dim"]:
     """Give the output of full attention in O(n) memory, for gradients too. See `Variant.attend`."""
+    ENTRY.check(block_q=block_q, block_k=block_k)
     return flash_attention(
         query, key, value, causal=causal, key_mask=key_mask, block_q=block_q, block_k=block_k
     )[0]
@@ -54,6 +55,7 @@ def weights(
     block_k: int = 256,
 ) -> Float[Tensor, "batch heads query key"]:
     """Give the weights of full attention: tiling changes nothing. See `Variant.weights`."""
+    ENTRY.check(block_q=block_q, block_k=block_k)
     return full.weights(query, key, causal=causal, key_mask=key_mask)
 
 
@@ -61,4 +63,5 @@ def mask(
     query_len: int, key_len: int, *, causal: bool = False, block_q: int = 128, block_k: int = 256
 ) -> Bool[Tensor, "query key"]:
     """Allow everything, or everything that is not in the future."""
+    ENTRY.check(block_q=block_q, block_k=block_k)
     return full.mask(query_len, key_len, causal=causal)

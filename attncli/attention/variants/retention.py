@@ -81,6 +81,7 @@ def weights(
     Raises:
         ValueError: Not causal, lengths that differ, an odd head_dim with rotation, or a γ that is not in (0, 1].
     """
+    ENTRY.check(chunk=chunk)
     _check(query, key, causal)
     rates = _rates(query, decay, decays)
     key = repeat_kv(key, query.shape[1])
@@ -109,6 +110,7 @@ def attend(
     decays: Float[Tensor, " heads"] | None = None,
 ) -> Float[Tensor, "batch heads query value_dim"]:
     """Give the output of the chunk-wise form. Arguments and errors as in `weights`."""
+    ENTRY.check(chunk=chunk)
     _check(query, key, causal)
     rates = _rates(query, decay, decays)
     q, k, v = _prepared(query, key, value, key_mask)
@@ -220,6 +222,7 @@ def mask(
     normalize: bool = False,
 ) -> Bool[Tensor, "query key"]:
     """Allow what is not in the future."""
+    ENTRY.check(chunk=chunk)
     _check_causal(causal)
     return create_causal_mask(query_len, key_len)
 

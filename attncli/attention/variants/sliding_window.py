@@ -28,8 +28,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from attncli.attention.band import Band
+from attncli.attention.core import precise
 from attncli.attention.flash import flash_attention
-from attncli.attention.inputs import precise, stack
+from attncli.attention.inputs import stack
 from attncli.attention.patterns import pattern_weights
 from attncli.attention.reach import Reach, own_positions, segments
 from attncli.attention.stretches import cut
@@ -71,6 +72,7 @@ def attend(
     Global rows are full attention. Global columns stand in front of every other block's keys; the window leaves them
     out, so that they count once.
     """
+    ENTRY.check(window=window, dilation=dilation, global_tokens=global_tokens)
     _check(query.shape[2], key.shape[2])
     inputs = stack(query, key, value, key_mask)
     band = Band(query.shape[2], key.shape[2], causal, window, dilation, global_tokens)
@@ -138,6 +140,7 @@ def weights(
     global_tokens: int = 0,
 ) -> Float[Tensor, "batch heads query key"]:
     """Give the softmax over the window's keys. See `Variant.weights`."""
+    ENTRY.check(window=window, dilation=dilation, global_tokens=global_tokens)
     pattern = mask(
         query.shape[2],
         key.shape[2],
@@ -169,6 +172,7 @@ def mask(
             [0, 1, 1, 0],
             [0, 0, 1, 1]], dtype=torch.int32)
     """
+    ENTRY.check(window=window, dilation=dilation, global_tokens=global_tokens)
     _check(query_len, key_len)
     position = torch.arange(key_len - query_len, key_len).unsqueeze(-1)
     key = torch.arange(key_len)
@@ -188,6 +192,7 @@ def reach(
     global_tokens: int = 0,
 ) -> Reach:
     """Describe `mask` as the global keys (all keys in a global row), and the window's other keys."""
+    ENTRY.check(window=window, dilation=dilation, global_tokens=global_tokens)
     _check(query_len, key_len)
     position = own_positions(query_len, key_len)
     step, first = min(dilation, max(key_len, 1)), min(global_tokens, key_len)

@@ -61,6 +61,7 @@ def attend(
     per_head: bool = False,
 ) -> Float[Tensor, "batch heads query value_dim"]:
     """Attend block by block: gathered summaries of the earlier blocks, then the block itself. See `Variant.attend`."""
+    ENTRY.check(stride=stride, summary=summary)
     check_lengths(query, key, value, key_mask)
     _check(query.shape[2], key.shape[2], causal, stride, summary)
     heads = query.shape[1]
@@ -68,6 +69,8 @@ def attend(
         key, value = repeat_kv(key, heads), repeat_kv(value, heads)
     inputs = stack(query, key, value, key_mask)
     runs = heads if per_head else 1
+    longest = max(key.shape[2], 1)
+    stride, summary = min(stride, longest), min(summary, longest)  # a block is no longer than the text
     columns = summary_columns(runs, key.shape[2], stride, summary).to(query.device)
     columns = columns.repeat(len(inputs.key) // runs, 1)
     key_summaries, value_summaries = _gather(inputs.key, columns), _gather(inputs.value, columns)
@@ -116,6 +119,7 @@ def weights(
     per_head: bool = False,
 ) -> Float[Tensor, "batch heads query key"]:
     """Give the softmax over the pattern's keys. See `Variant.weights`."""
+    ENTRY.check(stride=stride, summary=summary)
     _check(query.shape[2], key.shape[2], causal, stride, summary)
     runs = range(query.shape[1]) if per_head else range(1)
     pattern = torch.stack([_pattern(key.shape[2], stride, summary, run) for run in runs])
@@ -143,6 +147,7 @@ def mask(
             [0, 1, 1, 1, 0],
             [0, 1, 0, 1, 1]], dtype=torch.int32)
     """
+    ENTRY.check(stride=stride, summary=summary)
     _check(query_len, key_len, causal, stride, summary)
     return _pattern(key_len, stride, summary, 0)
 
@@ -157,6 +162,7 @@ def reach(
     per_head: bool = False,
 ) -> Reach:
     """Describe `mask` as the own block up to the row, and the summaries of the blocks before it."""
+    ENTRY.check(stride=stride, summary=summary)
     _check(query_len, key_len, causal, stride, summary)
     longest = max(key_len, 1)
     stride, summary = min(stride, longest), min(summary, longest)

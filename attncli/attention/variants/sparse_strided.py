@@ -55,6 +55,7 @@ def attend(
     stride: int = 128,
 ) -> Float[Tensor, "batch heads query value_dim"]:
     """Attend to the columns, then to the window, and join the two. See `Variant.attend`."""
+    ENTRY.check(stride=stride)
     _check(query.shape[2], key.shape[2], causal)
     inputs = stack(query, key, value, key_mask)
     columns = _columns(inputs, stride)
@@ -158,6 +159,7 @@ def weights(
     stride: int = 128,
 ) -> Float[Tensor, "batch heads query key"]:
     """Give the softmax over the pattern's keys. See `Variant.weights`."""
+    ENTRY.check(stride=stride)
     return pattern_weights(
         query, key, mask(query.shape[2], key.shape[2], causal=causal, stride=stride), key_mask
     )
@@ -178,6 +180,7 @@ def mask(
             [0, 1, 1, 1, 0],
             [1, 0, 1, 1, 1]], dtype=torch.int32)
     """
+    ENTRY.check(stride=stride)
     _check(query_len, key_len, causal)
     distance = torch.arange(query_len).unsqueeze(-1) - torch.arange(key_len)
     return (distance >= 0) & ((distance < stride) | (distance % stride == 0))
@@ -185,6 +188,7 @@ def mask(
 
 def reach(query_len: int, key_len: int, *, causal: bool = True, stride: int = 128) -> Reach:
     """Describe `mask` as the window, and the columns before it."""
+    ENTRY.check(stride=stride)
     _check(query_len, key_len, causal)
     row, stride = np.arange(query_len), min(stride, max(key_len, 1))
     window = segments(query_len, np.maximum(row - stride + 1, 0), row + 1)
