@@ -157,7 +157,7 @@ def medium_for(text: str, model: ModelOptions, output: OutputOptions) -> Medium 
         return None
     who = f"{safe_label(text)} is a {medium}, and {safe_label(model.model)} ({takes.family})"
     if takes.mixed:
-        raise UsageError(f"{who} takes that with a text, if at all: attncli shows such models on texts alone")
+        raise UsageError(f"{who} takes it together with a text only, which attncli cannot show yet")
     raise UsageError(f"{who} takes {takes}", f"name a model of {medium}s: {EXAMPLES[medium]}")
 
 

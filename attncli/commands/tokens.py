@@ -61,9 +61,11 @@ def tokens(text: TextInput, choice: Choice, output: OutputOptions) -> None:
     """Split a text into tokens."""
     from attncli.commands._running import plan_output
     from attncli.delivery import deliver
+    from attncli.sources.media import refuse_medium
 
     plan = plan_output(output, "Table", default="table")
     read = text.read("tokens")
+    refuse_medium(read)
     deliver(tokens_view(read, choice.model, pair=choice.pair, offline=choice.offline, argv=ARGV.get()), plan)
 
 

@@ -183,6 +183,8 @@ def test_a_picture_is_no_text_for_a_model_that_reads(
 
 
 def test_a_picture_is_no_text_for_models_of_our_own_either(cli: Cli, photo: Path) -> None:
+    for command in ("tokens", "compare"):
+        assert "is a picture, where a text is read" in cli(command, str(photo)).err
     for arguments in (
         (str(photo),),
         (str(photo), "-m", "scratch"),
