@@ -14,7 +14,6 @@ from typing import Any
 from attncli.errors import CaptureError, ModelError, UsageError, did_you_mean
 from attncli.labels import safe_label
 from attncli.sources.adapters import WITHOUT, Adapter, fetch_adapter, find_adapter
-from attncli.sources.checkpoint import check_filled, check_quantisation
 from attncli.sources.folders import may_reach_hub, missing_model, resolve_model_folder
 from attncli.sources.tokens import load_tokenizer
 from attncli.sources.vocabulary_check import check_vocabulary
@@ -247,6 +246,8 @@ def _check_tokenizer(folder: Path) -> None:
 
 def _load_model(where: str | Path, options: LoadOptions) -> Any:
     from transformers import AutoConfig
+
+    from attncli.sources.checkpoint import check_filled, check_quantisation
 
     keywords = _common(options) | {
         "dtype": _dtype(options),
