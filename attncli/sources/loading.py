@@ -15,7 +15,6 @@ from attncli.errors import ModelError, UsageError, did_you_mean
 from attncli.labels import safe_label
 from attncli.sources import refusals
 from attncli.sources.adapters import WITHOUT, Adapter, fetch_adapter, find_adapter
-from attncli.sources.checkpoint import check_filled, check_quantisation, check_sizes
 from attncli.sources.folder_check import check_folder, check_gguf, read_json
 from attncli.sources.folders import is_gguf, may_reach_hub, missing_model, resolve_model_folder
 from attncli.sources.refusals import Asked, no_head
@@ -238,6 +237,8 @@ def _check_tokenizer(folder: Path) -> None:
 
 def _load_model(where: str | Path, options: LoadOptions, *, picture: bool) -> Any:
     from transformers import AutoConfig
+
+    from attncli.sources.checkpoint import check_filled, check_quantisation, check_sizes
 
     keywords = _common(where, options) | {
         "dtype": _dtype(options),
