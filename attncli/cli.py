@@ -13,6 +13,8 @@ from types import ModuleType
 from typing import Any
 
 from attncli.errors import AttnCliError, ClosedPipe, UsageError, did_you_mean
+from attncli.labels import as_utf8
+from attncli.terminal import silence
 
 EPILOG = (
     "Exit codes: 0 done, 1 failed, 2 usage, 3 a check failed, 4 model not to be had, 5 too large, "
@@ -51,7 +53,8 @@ def main(arguments: Sequence[str]) -> int:
     try:
         return _run_command(arguments)
     except ClosedPipe as closed:
-        _close_stdout()
+        if sys.stdout is not None:
+            silence(sys.stdout)
         return closed.exit_code
     except AttnCliError as error:
         if debug:
@@ -84,7 +87,7 @@ def _run_command(arguments: list[str]) -> int:
         raise UsageError(f"no command {first!r}", did_you_mean(first, names) or "try: attncli --help")
     from attncli.commands import _options
 
-    _options.ARGV.set(tuple(arguments))
+    _options.ARGV.set(tuple(map(as_utf8, arguments)))
     app = _app([first] if first in names else names)
 
     import typer
@@ -263,11 +266,3 @@ def _print_version() -> int:
 
     print(f"attncli {__version__}")
     return 0
-
-
-def _close_stdout() -> None:
-    """Point stdout elsewhere, so that the interpreter's last flush does not complain about the closed pipe."""
-    try:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (OSError, ValueError):
-        pass  # stdout is no file, or closed

@@ -15,7 +15,7 @@ from attncli import registry
 from attncli.errors import ClosedPipe, TooLargeError, UsageError, WriteError, did_you_mean
 from attncli.labels import safe_label
 from attncli.render import Format, Options
-from attncli.terminal import Abilities, abilities
+from attncli.terminal import Abilities, abilities, silence
 from attncli.view import MatrixGrid, View
 
 LARGEST_TEXT = 10_000_000
@@ -157,13 +157,16 @@ def _write_file(path: Path, content: bytes, to: Plan) -> None:
 
 
 def say(line: str) -> None:
-    """Write one line to stderr, whatever it can encode."""
+    """Write one line to stderr, whatever it can encode; where nobody reads it any more, it is dropped."""
     stream = sys.stderr
     if stream is None:
         return  # closed by the shell: 2>&-
     encoding = getattr(stream, "encoding", None) or "utf-8"
-    stream.write(line.encode(encoding, "backslashreplace").decode(encoding) + "\n")
-    stream.flush()
+    try:
+        stream.write(line.encode(encoding, "backslashreplace").decode(encoding) + "\n")
+        stream.flush()
+    except BrokenPipeError:
+        silence(stream)
 
 
 def write_stdout(content: bytes, screen: Abilities) -> None:

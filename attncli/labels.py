@@ -7,6 +7,7 @@ returns holds no control, format, private or unassigned character, so it can be 
 
 from __future__ import annotations
 
+import os
 import unicodedata
 from collections.abc import Callable
 from functools import lru_cache
@@ -21,6 +22,17 @@ _NAMED = {"\n": "⏎", "\t": "⇥", "\r": "␍", "\x7f": "␡"}
 _HIDDEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 _MARKS = ("Mn", "Mc", "Me")
 _ASCII = str.maketrans({"·": "_", "⏎": "\\n", "⇥": "\\t", "␍": "\\r", CONTINUATION: "##", "⟨": "<", "⟩": ">"})
+
+
+def as_utf8(argument: str) -> str:
+    """Read an argument's bytes as UTF-8, whatever encoding the locale has; what is none comes back as it is.
+
+    Where the locale's encoding is ASCII, Python keeps each other byte as half a surrogate pair.
+    """
+    try:
+        return os.fsencode(argument).decode("utf-8")
+    except UnicodeError:
+        return argument
 
 
 @lru_cache(maxsize=65536)

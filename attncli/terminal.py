@@ -1,14 +1,15 @@
-"""What a stream can show: is it a terminal, how wide, which colours, which characters, and why."""
+"""The standard streams: what one can show (is it a terminal, how wide, which colours and characters), and stdin."""
 
 from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import IO, Any, Literal
+from typing import IO, Any, BinaryIO, Literal
 
-from attncli.errors import UsageError, did_you_mean
+from attncli.errors import ReadError, UsageError, did_you_mean
 
 ColorMode = Literal["none", "16", "256", "truecolor"]
 COLOR_CHOICES = ("auto", "always", "never")
@@ -124,3 +125,35 @@ def _has_blocks(encoding: str) -> bool:
     except (UnicodeError, LookupError):
         return False
     return True
+
+
+def standard_input() -> BinaryIO:
+    """Return stdin.
+
+    Raises:
+        UsageError: It is closed.
+    """
+    if sys.stdin is None:  # what a program gets that is started with stdin closed
+        raise UsageError("stdin is closed", "give a text, or name a file")
+    return sys.stdin.buffer
+
+
+def read_standard_input() -> bytes:
+    """Read stdin to its end.
+
+    Raises:
+        UsageError: It is closed.
+        ReadError: It cannot be read.
+    """
+    try:
+        return standard_input().read()
+    except OSError as error:
+        raise ReadError(f"stdin: {error.strerror or error}") from error
+
+
+def silence(stream: IO[Any]) -> None:
+    """Point a stream elsewhere that nobody reads any more, so that no later write or last flush fails."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    except (OSError, ValueError):
+        pass  # it is no file, or closed

@@ -97,6 +97,48 @@ def test_closed_streams_are_no_bug_of_ours(tmp_path: Path) -> None:
     assert (tmp_path / "list.json").exists()
 
 
+def test_a_closed_stderr_takes_notes_and_errors_and_changes_no_exit_code(tmp_path: Path) -> None:
+    nobody, (reader, writer) = tmp_path / "out.csv", os.pipe()
+    os.close(reader)
+    for arguments, code in ((("mask", "causal", "-n", "6000", "-o", str(nobody.with_suffix(".png"))), 0),
+                            (("show", "a b", "-m", "scratch", "-f", "csv"), 0), (("shw",), 2)):  # fmt: skip
+        with nobody.open("wb") as out:
+            done = subprocess.run(
+                [*ATTNCLI, *arguments], env=environment(), stdout=out, stderr=writer, check=False
+            )
+        assert done.returncode == code, arguments
+    os.close(writer)
+    done = shell("attncli bench -n 16 --variants full -q 2>&- | tail -1")
+    assert done.returncode == 0 and done.stdout.startswith("full")
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "told"),
+    [
+        ("attncli show - <&-", 2, "error: stdin is closed"),
+        ("attncli show <&-", 2, "error: no text was given"),
+        ("attncli tokens - <&-", 2, "error: stdin is closed"),
+        ("attncli heads - <&-", 2, "error: stdin is closed"),
+        ("attncli render - <&-", 2, "error: stdin is closed"),
+        ("attncli tokens - 0>/dev/null", 1, "error: stdin: Bad file descriptor"),
+    ],
+)
+def test_no_stdin_at_all_is_told(command: str, code: int, told: str) -> None:
+    done = shell(command)
+    assert (done.returncode, done.stdout, done.stderr.splitlines()[0]) == (code, "", told)
+
+
+def test_an_argument_is_utf8_whatever_the_locale_says() -> None:
+    posix = {"LC_ALL": "POSIX", "PYTHONUTF8": "0"}
+    done = shell('attncli show "añb 日本" -m scratch --query 日本 --json', **posix)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert [token["text"] for token in document["query_tokens"]] == ["日本"]
+    assert document["provenance"]["argv"][1] == "añb 日本"
+    broken = shell("attncli tokens $'a\\xff'", **posix)
+    assert broken.returncode == 2 and "the text is not UTF-8: byte 0xff at character 1" in broken.stderr
+
+
 def test_help_has_its_options_in_groups_and_bold_headings_on_a_terminal_alone() -> None:
     piped = shell("attncli show --help").stdout
     groups = ["Options:", "Model:", "Generation (with --model):", "Output:"]

@@ -66,6 +66,9 @@ def peak_extra_bytes(call: Callable[[], object], device: str) -> int | None:
 @contextmanager
 def _silent_stderr() -> Iterator[None]:
     """Send away what the profiler's library writes to stderr when it starts and stops."""
+    if sys.stderr is None:  # closed by the shell: 2>&-
+        yield
+        return
     sys.stderr.flush()
     kept = os.dup(2)
     nowhere = os.open(os.devnull, os.O_WRONLY)

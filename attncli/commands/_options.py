@@ -24,13 +24,16 @@ from attncli.commands._choices import (
     topics,
 )
 from attncli.errors import ReadError, UsageError
-from attncli.labels import safe_label
-from attncli.terminal import COLOR_CHOICES
+from attncli.labels import as_utf8, safe_label
+from attncli.terminal import COLOR_CHOICES, read_standard_input
 
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 COLORMAPS = ("viridis", "cividis", "magma", "grey")
 DEVICES = ("cpu", "cuda", "mps")
+
+_TEXTS = ("TEXT", "TOKENS", "TOKEN", "WORD")
+"""Metavars of options whose values are texts, and no names of files."""
 
 ARGV: ContextVar[tuple[str, ...]] = ContextVar("ARGV", default=())
 """What the user typed, for the provenance of an answer."""
@@ -48,15 +51,18 @@ def spread(function: Callable[..., None]) -> Callable[..., None]:
         if not is_dataclass(hint):
             _complete(hint)
     groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
-    parameters = []
+    parameters: list[inspect.Parameter] = []
     for name, parameter in inspect.signature(function).parameters.items():
         if name in groups:
             parameters.extend(_parameters_of(groups[name]))
         else:
             parameters.append(parameter.replace(annotation=hints[name]))
 
+    texts = [p.name for p in parameters if p.annotation.__metadata__[0].metavar in _TEXTS]
+
     @functools.wraps(function)
     def command(**values: Any) -> None:
+        values |= {name: as_utf8(values[name]) for name in texts if values[name] is not None}
         arguments = {}
         for name, group in groups.items():
             arguments[name] = group(**{f.name: values.pop(f.name) for f in fields(group)})
@@ -121,7 +127,7 @@ class TextInput:
                 "no text was given",
                 f'try: attncli {command} "The animal was tired."  or  … | attncli {command}',
             )
-        return _decode(sys.stdin.buffer.read(), "stdin")
+        return _decode(read_standard_input(), "stdin")
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,6 +299,7 @@ class OutputOptions:
 
 
 def _from_command_line(text: str) -> str:
+    text = as_utf8(text)
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:

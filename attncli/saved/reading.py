@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import sys
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -21,6 +20,7 @@ from attncli.record import KINDS, Provenance, SourceInfo, Token, Tokens
 from attncli.render.npz import by_site
 from attncli.saved.fields import Fields
 from attncli.saved.numbers import matrix_from_json, require_range
+from attncli.terminal import read_standard_input
 from attncli.view import SCHEMA, Curves, Header, HeadRanking, Matrix, MatrixGrid, Pooling
 
 _ZIP = b"PK"
@@ -43,7 +43,7 @@ def load_run(path: str) -> Saved:
         TooLargeError: It does not fit in memory.
     """
     if path == "-":
-        return read_run(io.BytesIO(sys.stdin.buffer.read()), "stdin")
+        return read_run(io.BytesIO(read_standard_input()), "stdin")
     with _opened(path) as stream:
         return read_run(stream, safe_label(path))
 

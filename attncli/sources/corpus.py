@@ -7,7 +7,6 @@ Only one line is in memory at a time.
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from typing import Any, BinaryIO
 
 from attncli.errors import ReadError
 from attncli.labels import fit, safe_label
+from attncli.terminal import standard_input
 
 LONGEST_LINE = 16 * 2**20
 """Bytes. A longer line is no sentence, and would not fit any model."""
@@ -103,7 +103,7 @@ def opened(path: str) -> Iterator[BinaryIO]:
         ReadError: It cannot be read.
     """
     if path == "-":
-        yield sys.stdin.buffer
+        yield standard_input()
         return
     try:
         stream = Path(path).expanduser().open("rb")
