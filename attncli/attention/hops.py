@@ -29,6 +29,17 @@ EXACT_UP_TO = 2048
 SAMPLE = 64
 """Rows that longer ones are measured from."""
 
+MOST_WORK = 1_000_000_000
+"""A search gives up after so many edges and positions, some ten seconds; a million positions may need hours."""
+
+_LEAST_WORK = 5_000
+"""What a hop costs that finds next to nothing, in edges."""
+
+
+class PathTooLong(Exception):
+    """A path takes too many hops to be measured."""
+
+
 Words = NDArray[np.uint64]  # (words, length): bit b of word w stands for source 64·w + b
 
 _WORD = 64
@@ -55,6 +66,7 @@ def path_length(reach: Reach, rows: Sequence[int] | NDArray[np.int64] | None = N
 
     Raises:
         ValueError: There are not as many keys as rows, so that rows and keys are not the same positions.
+        PathTooLong: It takes more work than `MOST_WORK`.
 
     >>> from attncli.attention.reach import own_positions, segments
     >>> before = own_positions(5, 5)
@@ -105,9 +117,12 @@ def _search(spread: _Spread, reached: Words) -> tuple[Words, int]:
     flat = reached.reshape(-1)
     places = np.flatnonzero(flat)
     bits = flat[places]
-    hops = -1
+    hops, work = -1, 0
     while places.size:
         hops += 1
+        work += max(min(spread.edges(places), flat.size), _LEAST_WORK)
+        if work > MOST_WORK:
+            raise PathTooLong(f"more than {hops:,} layers")
         # Measured: an edge taken alone costs about as much as a position in a pass over all of them.
         if spread.edges(places) < flat.size:
             places, bits = spread.followed(places, bits, flat)

@@ -169,13 +169,17 @@ def _measured(reach: Reach, mask: NDArray[np.bool_] | None, title: str, text: To
 
 def _path(reach: Reach) -> tuple[dict[str, object], tuple[str, ...]]:
     """Measure the path length; give it as facts, and what to say of it."""
-    from attncli.attention.hops import path_length, path_rows
+    from attncli.attention.hops import PathTooLong, path_length, path_rows
 
     length = reach.key_len
     if reach.query_len != length:
         return {}, (*reach.notes, "no path length: rows and keys are not the same positions")
     measured = path_rows(length)
-    facts: dict[str, object] = {"path_length": path_length(reach, measured), "path_rows": len(measured)}
+    try:
+        found = path_length(reach, measured)
+    except PathTooLong as error:
+        return {}, (*reach.notes, f"no path length: it is {error}, and takes too long to measure")
+    facts: dict[str, object] = {"path_length": found, "path_rows": len(measured)}
     if len(measured) == length:
         return facts, reach.notes
     sampled = f"path length measured from {len(measured)} of the {length:,} rows: both ends, the middle and a sample"

@@ -8,6 +8,7 @@ matrix of all pairs. With --model it is the mask the model was run with on a tex
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -28,6 +29,10 @@ EXAMPLES = (
     "attncli mask causal --seq-len 4 --key-len 10 --json",
     'attncli mask --model ./smollm2-135m "The animal was too tired." -o mask.svg',
 )
+
+
+_LONG = 20_000
+"""Patterns of more positions may take seconds to measure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +91,19 @@ class Pattern:
 def mask(pattern: Pattern, model: ModelOptions, output: OutputOptions) -> None:
     """Show a mask."""
     from attncli.commands._pattern import pattern_view
-    from attncli.commands._running import plan_output
+    from attncli.commands._running import plan_output, sign_of_life
     from attncli.delivery import deliver
     from attncli.errors import UsageError
 
     plan = plan_output(output, "MatrixGrid")
     if pattern.stride is not None and model.model is None:
         raise UsageError("--stride is for a model's text", "--model names the model")
-    view = pattern_view(pattern, plan) if model.model is None else _of_model(pattern, model, output)
+    if model.model is not None:
+        view = _of_model(pattern, model, output)
+    else:
+        long = (pattern.seq_len or 0) > _LONG
+        with sign_of_life("measuring the pattern …", output) if long else nullcontext():
+            view = pattern_view(pattern, plan)
     deliver(view, plan)
 
 

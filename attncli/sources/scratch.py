@@ -23,6 +23,7 @@ from attncli.attention.operation import AttentionOperation
 from attncli.attention.positions import sinusoidal_positions
 from attncli.attention.variants import Variant
 from attncli.errors import CaptureError, UsageError
+from attncli.memory import require_memory
 from attncli.record import KINDS, Kind, Observer, Run, Site, SourceInfo, Tokens
 from attncli.registry import Entry, Parameter
 from attncli.sources.emission import Emitter
@@ -191,6 +192,13 @@ class ScratchSource:
                 f"--d-model {d_model}: must be even and a multiple of the {heads} heads",
                 f"--d-model {fitting}",
             )
+        # Four maps of an attention operation, eight of its feed-forward part; a decoder's layer attends twice.
+        maps = 12 if pair is None else 12 + 16
+        require_memory(
+            4 * maps * layers * d_model**2,
+            f"a scratch model of {layers} layer{'s' if layers > 1 else ''} and vectors of {d_model:,}",
+            "ask for fewer --layers or a smaller --d-model",
+        )
         self.depth_of_all, self.seed, self.verify = layers, seed, verify
         self.source_tokens = _words(text, "the text")
         self.target_tokens = None if pair is None else _words(pair, "--pair")

@@ -77,6 +77,7 @@ BAD: list[tuple[tuple[str, ...], int, str]] = [
         5,
         "65,536×65,536 = 4,294,967,296 pairs would be about 12 GiB",
     ),
+    (("show", "a b", "--layers", "50000", "--d-model", "65536"), 5, "a scratch model of 50000 layers"),
     (("mask", "causal", "-n", "10000000000000"), 5, "10,000,000,000,000 rows: "),
     (("shw", "a"), 2, 'did you mean "show"?'),
     (("list", "variant"), 2, 'did you mean "variants"?'),

@@ -128,3 +128,11 @@ def test_the_mask_that_a_model_really_used_is_shown(cli: Cli, tiny_llama: str, t
 def test_a_models_cross_mask_is_full(cli: Cli, tiny_marian: str) -> None:
     document = cli("mask", "-m", tiny_marian, "the animal was", "--pair", "it was", "--json").json
     assert document["attention"][0]["kind"] == "cross" and document["attention"][0]["shape"] == [2, 3]
+
+
+def test_a_path_that_takes_too_long_to_measure_is_left_out_and_told(cli: Cli, monkeypatch) -> None:
+    monkeypatch.setattr("attncli.attention.hops.MOST_WORK", 50_000)
+    found = cli("mask", "recurrent", "-n", "30", "--json").json
+    assert "path_length" not in found["attention"][0]
+    assert "no path length: it is more than 10 layers, and takes too long to measure" in found["notes"]
+    assert cli("mask", "recurrent", "-n", "5", "--json").json["attention"][0]["path_length"] == 4
