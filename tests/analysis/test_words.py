@@ -52,3 +52,10 @@ def test_keys_are_summed_and_rows_averaged_so_that_rows_sum_to_one() -> None:
     np.testing.assert_allclose(merged.values, [[1, 0], [0.35, 0.65]], atol=1e-7)
     assert merged.allowed is not None and merged.allowed.tolist() == [[True, False], [True, True]]
     assert (merged.layer, merged.head) == (1, 2)
+
+
+def test_a_pair_of_words_is_allowed_where_any_pair_of_their_pieces_is() -> None:
+    allowed = np.tri(4, dtype=bool)
+    merged = merge(Matrix(np.zeros((4, 4), np.float32), allowed), [0, 2, 3], [0, 1, 3])
+    assert merged.allowed is not None
+    assert merged.allowed.tolist() == [[True, True, False], [True, True, False], [True, True, True]]

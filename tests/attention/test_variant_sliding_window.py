@@ -140,6 +140,9 @@ def test_work_grows_with_n_and_not_with_its_square() -> None:
 def test_global_tokens_cost_their_columns_and_rows() -> None:
     plain, with_global = (flops(sliding_window, 512, causal=True, window=64, global_tokens=g) for g in (0, 3))
     assert with_global - plain > 4 * 3 * 512  # the columns, and the rows besides
+    # Of 8 rows 5 read all 8 keys; the other 3 read 5 global keys and the 3 that the window has left.
+    assert flops(sliding_window, 8, causal=False, window=2, global_tokens=5) == 4 * (5 * 8 + 3 * (5 + 3))
+    assert flops(sliding_window, 7, causal=False, global_tokens=7) == 4 * 7 * 7
 
 
 def test_more_queries_than_keys_are_refused() -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from commandline import Cli
 
+from attncli.cli import command_names
 from attncli.commands.schema import schema_list_view, schema_names, schema_text
 from attncli.errors import UsageError
 from attncli.record import Provenance, SourceInfo
@@ -89,6 +90,14 @@ def test_schemas_that_share_a_definition_say_the_same() -> None:
 def test_the_list_names_each_schema_by_its_command() -> None:
     assert [row[0] for row in schema_list_view().rows] == schema_names()
     assert {"show", "mask", "tokens", "list", "doctor"} <= set(schema_names())
+
+
+def test_every_schema_is_of_a_command_and_every_command_with_json_has_one(cli: Cli) -> None:
+    without = {"completion", "render", "schema"}  # a script, another command's JSON, the schemas themselves
+    assert set(schema_names()) == set(command_names()) - without
+    for name in without:
+        refused = cli("schema", name)
+        assert (refused.code, refused.out) == (2, "") and f"no schema for {name!r}" in refused.err
 
 
 def test_an_unknown_schema_gets_a_hint() -> None:

@@ -105,3 +105,8 @@ def test_people_get_the_ranked_table_with_its_title_and_notes() -> None:
     lines = rendered("table", terminal=True, width=60).splitlines()
     assert lines[0] == ranking().header.title and lines[-1] == "note: rows: content tokens"
     assert "| kind | layer | head |" in rendered("md")
+
+
+def test_bits_go_to_their_largest_even_where_that_is_below_1() -> None:
+    few = ranking_scale(ranking(unit="bits", largest=0.5))
+    assert not few.of_weights and few.high <= 0.5

@@ -4,6 +4,7 @@ import logging
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -189,3 +190,10 @@ def test_visualize_attention_tells_expected_and_got_shapes() -> None:
 def test_picture_labels_pass_the_gate() -> None:
     assert picture_label("\u202ex") == safe_label("\u202ex")
     assert "\x1b" not in picture_label("\x1b")
+
+
+def test_the_darkest_number_is_white_and_the_lightest_black() -> None:
+    view = grid(["a", "b"])
+    one = replace(view.matrices[0], values=np.array([[0.02, 0.98], [0.99, 0.01]], np.float32), allowed=None)
+    drawn = build(replace(view, matrices=(one,)), QUICK).axes[0]
+    assert [text.get_color() for text in drawn.texts] == ["white", "black", "black", "white"]

@@ -12,6 +12,7 @@ from attncli.analysis.observers import FullWeights, MaskOnly
 from attncli.analysis.selection import parse_selection
 from attncli.errors import CaptureError
 from attncli.record import Kind
+from attncli.sources.capture import Call, _flash_mask
 from attncli.sources.loading import Loaded, LoadOptions
 from attncli.sources.preparing import from_inputs
 from attncli.sources.pretrained import PretrainedSource
@@ -269,3 +270,14 @@ def test_whisper_equals_eager_on_real_audio_features(model_folder: Callable[[str
     reference = getattr(eager(loaded.model, inputs), FIELDS[kind])
     for matrix in kept.matrices():
         np.testing.assert_allclose(matrix.values, reference[matrix.layer][0, matrix.head].numpy(), atol=1e-5)
+
+
+@pytest.mark.parametrize(("queries", "window"), [(5, 2), (5, 1), (2, 3)])
+def test_a_window_of_a_flash_call_is_so_many_keys_the_query_included(queries: int, window: int) -> None:
+    query, key = torch.zeros(1, 1, queries, 2), torch.zeros(1, 1, 5, 2)
+    asked = {"sliding_window": window, "is_causal": True}
+    call = Call("flash_attention_2", torch.nn.Module(), query, key, key, None, asked, None, lambda: None)
+    mask, bias, offset = _flash_mask(call)
+    seen = mask[0, 0] & torch.ones(queries, 5, dtype=torch.bool).tril(offset)
+    assert bias is None and offset == 5 - queries
+    assert seen.sum(-1).tolist() == [min(window, offset + row + 1) for row in range(queries)]

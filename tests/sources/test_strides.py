@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from attncli.analysis.observers import FullWeights, MaskOnly, PooledPicture, StrongestKeys
 from attncli.analysis.selection import parse_selection
 from attncli.errors import UsageError
+from attncli.record import Request, Site, WeightBlock
 from attncli.sources.loading import load
 from attncli.sources.pretrained import PretrainedSource
-from attncli.sources.strides import Frame, StridedSource, stride_over
+from attncli.sources.strides import Frame, StridedSource, _Placed, stride_over
 
 TEXT = "the animal was too tired . it did cross the animal . was it too tired the it . the animals did ."
 EVERY = parse_selection("all", "layer"), parse_selection("all", "head")
@@ -129,7 +130,7 @@ def test_all_observers_see_the_same_map_whatever_the_blocks(tiny_bert: str) -> N
     source.run([full, top, picture, mask])
     last = full.matrices()[-1]
     np.testing.assert_array_equal(top.strongest()[1].keys[2], np.argsort(-last.values, kind="stable")[:, :3])
-    edges = picture.query_cuts[:-1]
+    edges = picture.query_starts
     pooled = np.maximum.reduceat(np.maximum.reduceat(last.values, edges, axis=0), edges, axis=1)
     np.testing.assert_array_equal(picture.matrices()[-1].values, pooled)
     ((layers, allowed),) = mask.groups()
@@ -185,3 +186,42 @@ def test_strides_that_leave_gaps_and_models_of_two_stacks_are_refused(
         stride_over(load(tiny_bert), TEXT, 15)
     with pytest.raises(UsageError, match="is an encoder–decoder"):
         stride_over(load(tiny_marian), TEXT, 4)
+
+
+class Seen:
+    """Keeps the blocks it is shown."""
+
+    def __init__(self, rows: range | None = None) -> None:
+        self.rows, self.blocks = rows, []
+
+    def request(self, site: Site) -> Request:
+        return Request(None, self.rows)
+
+    def update(self, block: WeightBlock) -> None:
+        self.blocks.append(block)
+
+
+@pytest.mark.parametrize(("lead", "width"), [(1, 9), (0, 4)])
+def test_what_a_moved_block_holds_is_as_wide_as_its_weights(lead: int, width: int) -> None:
+    site, frame, seen = Site("encoder", 0, 1, 1), Frame(9, lead, 0), Seen()
+    window = frame.windows(4, 2)[1]
+    scores = torch.arange(16.0).view(1, 1, 4, 4)
+    sums = torch.tensor([[[1.0, 2, 3, 4]]])
+    block = WeightBlock(site, (0,), range(4), scores.softmax(-1), None, scores=scores, sums=sums)
+    _Placed(seen, frame, window).update(block)
+    (moved,) = seen.blocks
+    rows = len(window.rows)
+    assert moved.weights.shape == (1, 1, rows, width) and moved.sums.tolist() == [[[1, 2, 3, 4][-rows:]]]
+    assert moved.scores is None or moved.scores.shape == moved.weights.shape
+    assert (moved.scores is None) == bool(lead)
+
+
+def test_a_window_is_asked_only_for_the_rows_that_are_wanted_of_it() -> None:
+    site, frame = Site("encoder", 0, 1, 1), Frame(9, 0, 0)
+    first, second = frame.windows(4, 2)[:2]
+    placed = _Placed(Seen(range(3, 6)), frame, first)
+    assert placed.request(site).rows == range(3, 4) and placed.wants_rows()
+    placed.window = second
+    assert placed.request(site).rows == range(2, 4)  # rows 4 and 5 of the whole
+    placed.window = frame.windows(4, 2)[2]
+    assert not placed.wants_rows()
