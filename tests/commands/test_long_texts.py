@@ -7,6 +7,10 @@ import tiny
 from commandline import Cli
 
 from attncli.analysis import observers
+from attncli.record import Provenance
+from attncli.render.pooling import fit_to_draw
+from attncli.sources.tokens import words_of_text
+from attncli.view import Header, Matrix, MatrixGrid
 
 LONG = " ".join(["the animal was too tired ."] * 100)  # 600 words
 
@@ -115,6 +119,22 @@ def test_many_long_maps_are_pooled_and_a_short_axis_stays_whole(
     picture = ("-o", str(tmp_path / "x.png"), "-o", str(tmp_path / "x.npz"))
     assert cli("show", LONG, "--heads", "2", "--rows", "3-9", *picture).code == 0
     assert len(painted) == 2 and {(rows, columns <= 512) for rows, columns in painted} == {(7, True)}
+
+
+def test_a_long_axis_is_pooled_beside_a_short_one_whose_tokens_stay() -> None:
+    few, many = words_of_text("a b c"), words_of_text(" ".join(f"w{n}" for n in range(700)))
+    values = np.zeros((3, 700), np.float32)
+    values[1, 699] = 0.5
+    header = Header(command="show", title="", provenance=Provenance("0"))
+    drawn = fit_to_draw(MatrixGrid(header, (Matrix(values),), few, many))
+    assert drawn.query_tokens == few and len(drawn.key_tokens) == 512
+    assert (
+        np.argwhere(drawn.matrices[0].values).tolist() == [[1, 511]] and drawn.key_tokens[-1].label == "698"
+    )
+    assert drawn.header.notes == (
+        "pooled by max: 3×512 cells show 3×700 tokens; a label is its cell's first position",
+    )
+    assert fit_to_draw(MatrixGrid(header, (Matrix(values[:, :512]),), few, many[:512])).header.notes == ()
 
 
 def test_a_picture_beside_a_list_needs_no_whole_map_and_changes_neither(
