@@ -17,7 +17,8 @@ def flow(row: Explained) -> tuple[Node, ...]:
     nodes.append(Node("heads", _side_by_side(row), ("output",)))
     if row.added is None:
         return (*nodes, Node("projection", ("output projection", "not found"), ("heads",)))
-    nodes.append(Node("projection", ("× W_O", _shape(row, "output_projection")), ("heads",)))
+    between = {None: "", "norm": "norm, ", "gate": "gate, "}[row.added.between]
+    nodes.append(Node("projection", (f"{between}× W_O", _shape(row, "output_projection")), ("heads",)))
     if row.added.stream is not None:
         nodes.append(Node("stream", ("+ residual stream", _of(row, len(row.added.vector))), ("projection",)))
     return tuple(nodes)
@@ -33,12 +34,16 @@ def _inputs(row: Explained) -> list[Node]:
 
 def _projections(row: Explained) -> list[Node]:
     memory = "memory" if row.site.kind == "cross" else "input"
-    turned = ("positions turn it",) if row.query_before is not None else ()
+    names = {"Q": ("query", "input"), "K": ("key", memory), "V": ("value", memory)}
     return [
-        Node("query", ("Q = x·W_Q", *turned, _shape(row, "query")), ("input",)),
-        Node("key", ("K = x·W_K", *turned, _shape(row, "key")), (memory,)),
-        Node("value", ("V = x·W_V", *([""] * len(turned)), _shape(row, "value")), (memory,)),
+        Node(name, (_formula(row, letter), _shape(row, name)), (source,))
+        for letter, (name, source) in names.items()
     ]
+
+
+def _formula(row: Explained, letter: str) -> str:
+    formula = row.made[letter].formula
+    return f"{letter}: not found how made" if formula is None else f"{letter} = {formula}"
 
 
 def _on_the_way(row: Explained) -> list[tuple[str, tuple[str, ...]]]:
