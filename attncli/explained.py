@@ -35,6 +35,9 @@ class Softened:
     largest: float
 
 
+Normed = Literal["head", "all heads", "between projections", "input"]
+
+
 @dataclass(frozen=True)
 class Earlier:
     """Vectors as they were before one step: of a query the rows, of keys the keys.
@@ -56,7 +59,8 @@ class Made:
             was. x is the row's input; y and z are other inputs.
         layer: The earlier layer of which they are those; None where they are the layer's own, or unknown.
         rotated: Rotary positions turned them.
-        normed: How many numbers each norm on the way normed together.
+        norms: What each norm on the way worked on: one head's vectors, all heads' together, or what lies between two
+            linear maps, or the input.
         modules: Names of the linear modules on the way.
         earlier: The vectors before each step, the last step first.
     """
@@ -64,7 +68,7 @@ class Made:
     formula: str | None
     layer: int | None = None
     rotated: bool = False
-    normed: tuple[int, ...] = ()
+    norms: tuple[Normed, ...] = ()
     modules: tuple[str, ...] = ()
     earlier: tuple[Earlier, ...] = ()
 
@@ -81,6 +85,7 @@ class Added:
     Args:
         vector: ``output · W_O[head]``, without the bias, which belongs to no head.
         between: What the heads' outputs went through before: a norm over all heads, a gate, or nothing.
+        gate: Name of the module that made the gate.
         bias: Norm of the projection's bias; None where it has none.
         all_heads: What the whole layer adds: all heads together, and the bias.
         stream: What that is added to, the residual stream; None where no sum of the two was seen.
@@ -88,6 +93,7 @@ class Added:
 
     vector: Vector
     between: Literal["norm", "gate"] | None
+    gate: str | None
     bias: float | None
     all_heads: Vector
     stream: Vector | None

@@ -136,7 +136,7 @@ def _made(made: Made) -> dict[str, object]:
         "formula": made.formula,
         "layer": made.layer,
         "rotated": made.rotated,
-        "normed": made.normed,
+        "norms": made.norms,
         "modules": made.modules,
     }
 
@@ -153,6 +153,7 @@ def _added(row: Explained) -> dict[str, object]:
     return {
         "vector": added.vector,
         "between": added.between,
+        "gate": added.gate,
         "layer": added.all_heads,
         "stream": added.stream,
         **norms,

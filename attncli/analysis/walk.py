@@ -9,18 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attncli.analysis.numerals import aligned, first_numbers, largest_terms, number
-from attncli.analysis.projections_told import about_made, formulas_of
+from attncli.analysis.projections_told import about_made, added_formula, formulas_of
 from attncli.explained import Explained, Made, Softened
 from attncli.record import Token
 from attncli.view import Column, Header, Step, Table
 
 _MOST_NAMED = 6
-
-_BETWEEN = {
-    None: (),
-    "gate": ("a gate comes first: each output times a number between 0 and 1, made from the same token",),
-    "norm": ("a norm of all heads' outputs comes first: how large a head's part gets depends on the others",),
-}
 
 
 @dataclass(frozen=True)
@@ -51,9 +45,13 @@ class Walk:
             return Step("Input", "x", about=("what is projected was not found",))
         about, rows = self._about_input(len(row.input)), [(name, row.input)]
         if row.key_input is not None:
-            about = f"queries come from one text, keys and values from the other: {len(row.input):,} numbers a token"
+            about = (
+                f"queries come from one text (x), keys and values from the other (y): {len(row.input):,} numbers "
+                "for each token"
+            )
             rows.append((f"{_quoted(self._strongest)}, a key", row.key_input[self._strongest_place]))
-        return Step("Input", "x", _shape(row.shapes["input"]), (about,), (self._vectors(rows),))
+        formula = "x" if row.key_input is None else "x, y"
+        return Step("Input", formula, _shape(row.shapes["input"]), (about,), (self._vectors(rows),))
 
     def _about_input(self, size: int) -> str:
         """Tell what is projected: the residual stream, or what a norm made of it."""
@@ -229,7 +227,6 @@ class Walk:
         if added is None or row.output is None:
             about = "output projection not found: no linear map that ran next was given the heads' outputs"
             return Step("Output projection", "output·W_O", about=(about,))
-        first = row.head * len(row.output)
         adds = "adds" if added.stream is not None else "gives"
         rows = [
             (f"head {row.head} {adds}", added.vector),
@@ -245,13 +242,7 @@ class Walk:
             told += (
                 f", and {_percent(added.vector, added.stream)} of that of the residual stream it is added to"
             )
-        part = f"[{first}:{first + len(row.output)}]"
-        formula = {
-            None: f"output·W_O{part}",
-            "gate": f"(output · sigmoid(gate))·W_O{part}",
-            "norm": f"norm(all heads' outputs){part}·W_O{part}",
-        }[added.between]
-        between = _BETWEEN[added.between]
+        formula, between = added_formula(row, added)
         shape = _shape(row.shapes["output_projection"])
         return Step("Output projection", formula, f"W_O {shape}", (*between, told), (self._vectors(rows),))
 

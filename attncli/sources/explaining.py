@@ -16,13 +16,14 @@ from torch import Tensor, nn
 from attncli.attention.operation import AttentionOperation
 from attncli.attention.peakedness import entropy_bits, softmax_gradient_norm
 from attncli.attention.steps import RowSteps, of_head, row_steps, row_weights
-from attncli.errors import AttnCliError, UsageError
+from attncli.errors import UsageError
 from attncli.explained import Added, Explained, Softened
 from attncli.record import Kind, Observer, Request, Run, Site, Tokens, WeightBlock
 from attncli.sources.formulas import formulas
 from attncli.sources.leaves import Leaf, Leaves, first_input, same, shaped, tolerance
 from attncli.sources.output_projection import find_output_projection, find_stream
 from attncli.sources.projection_stages import Way, find_way, is_norm
+from attncli.sources.shared_keys import shared_with
 
 if TYPE_CHECKING:
     import numpy as np
@@ -63,7 +64,7 @@ def explain(source: Explainable, kind: Kind, layer: int, head: int, position: in
     with torch.inference_mode():
         ways = _ways(witness, site, operation)
         unknown = {letter for letter in "KV" if ways[letter] is None}
-        shared = _shared(source, site, operation, unknown) if unknown else {}
+        shared = shared_with(source.run, site, operation, unknown) if unknown else {}
         return _explained(witness, site, operation, source.axes(kind), ways, shared), run
 
 
@@ -120,46 +121,6 @@ class _Witness:
             f"--layer {self.layer}: no {self.kind} attention was seen in it{instead}",
             f"it was in layers {have}",
         )
-
-
-@dataclass
-class _SameInEarlierLayers:
-    """Observer that looks for one layer's keys and values among those of the layers before it."""
-
-    site: Site
-    operation: AttentionOperation
-    wanted: set[str]
-    found: dict[str, int] = field(default_factory=dict)
-
-    def request(self, site: Site) -> Request | None:
-        earlier = site.kind == self.site.kind and site.layer < self.site.layer
-        return Request((0,), range(1)) if earlier else None
-
-    def update(self, block: WeightBlock) -> None:
-        """Keep nothing: the weights are of no interest."""
-
-    def inspect(self, site: Site, operation: AttentionOperation, output: Tensor | None) -> None:
-        """Compare the operation's keys and values; the earliest layer counts."""
-        pairs = {"K": (operation.key, self.operation.key), "V": (operation.value, self.operation.value)}
-        for letter in self.wanted - self.found.keys():
-            theirs, ours = pairs[letter]
-            if theirs is not None and ours is not None and theirs.shape == ours.shape:
-                if bool(ours.any()) and torch.equal(theirs, ours):
-                    self.found[letter] = site.layer
-
-
-def _shared(
-    source: Explainable, site: Site, operation: AttentionOperation, wanted: set[str]
-) -> dict[str, int]:
-    """Run once more, to find the earlier layers whose keys and values a layer uses again."""
-    if site.layer == 0:
-        return {}
-    looking = _SameInEarlierLayers(site, operation, wanted)
-    try:
-        source.run([looking])
-    except AttnCliError:  # an earlier layer's attention is not to be seen: nothing is known then
-        return {}
-    return looking.found
 
 
 def _instead(network: nn.Module, layer: int, attending: set[int]) -> str:
@@ -339,6 +300,7 @@ class _Surroundings:
         return Added(
             vector=(given @ projection.weight[part]).numpy(force=True),
             between=projection.between,
+            gate=projection.gate,
             bias=None if projection.bias is None else float(projection.bias.norm()),
             all_heads=projection.output[self._row].numpy(force=True),
             stream=None if self._stream is None else self._stream[self._row].numpy(force=True),

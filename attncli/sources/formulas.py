@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from attncli.explained import Earlier, Made
+from attncli.explained import Earlier, Made, Normed
 from attncli.sources.leaves import same
 from attncli.sources.projection_stages import Joined, Linear, Norm, Rotation, Stage, Way
 
@@ -44,11 +44,10 @@ class _Writer:
             return Made(None if layer is None else f"{letter} of layer {layer}", layer=layer)
         self._name(letter, way)
         stages = tuple(_flat(way))
-        norms = tuple(stage for stage in stages if isinstance(stage, Norm))
         return Made(
             self._expression(way),
             rotated=any(isinstance(stage, Rotation) for stage in stages),
-            normed=tuple(norm.width for norm in norms),
+            norms=tuple(_norms(stages)),
             modules=tuple(dict.fromkeys(stage.module for stage in stages if isinstance(stage, Linear))),
             earlier=tuple(_earlier(way)),
         )
@@ -95,6 +94,17 @@ def _flat(way: Way) -> Iterator[Stage]:
                 yield from _flat(part)
         else:
             yield stage
+
+
+def _norms(stages: Sequence[Stage]) -> Iterator[Normed]:
+    """Yield what each norm works on."""
+    for place, stage in enumerate(stages):
+        if not isinstance(stage, Norm):
+            continue
+        if any(isinstance(later, Linear) for later in stages[place:]):
+            yield "between projections" if place else "input"
+        else:
+            yield "head" if stage.width == stage.rows.shape[1] else "all heads"
 
 
 def _key(stage: Linear) -> tuple[str, int, int]:

@@ -29,6 +29,7 @@ class OutputProjection:
         output: What it gave, ``(positions, model_dim)``.
         place: Where it stands among the modules that ran after the operation.
         between: What the outputs went through before.
+        gate: Name of the module that made the gate, where there is one.
     """
 
     weight: Tensor
@@ -37,6 +38,7 @@ class OutputProjection:
     output: Tensor
     place: int
     between: Between | None
+    gate: str | None = None
 
 
 def find_output_projection(
@@ -54,19 +56,21 @@ def find_output_projection(
         given = shaped(leaf.input, side_by_side.shape)
         if given is None or not is_linear(leaf):
             continue
-        if same(given, side_by_side, tolerance(leaf.input)):
-            between: Between | None = None
-        elif any(_norms(earlier, side_by_side, given) for earlier in after[:place]):
-            between = "norm"
-        elif _gated((*before, *after[:place]), heads, given.reshape(heads.shape), tolerance(leaf.input)):
-            between = "gate"
-        else:
-            continue
+        near, gate = tolerance(leaf.input), None
+        between: Between | None = None
+        if not same(given, side_by_side, near):
+            if any(_norms(one, side_by_side, given) for one in after[:place]):
+                between = "norm"
+            else:
+                gate = _gate((*before, *after[:place]), heads, given.view(heads.shape), near)
+                if gate is None:
+                    continue
+                between = "gate"
         weight, bias = weight_of(leaf.module), getattr(leaf.module, "bias", None)
         assert weight is not None
         bias = bias.float() if isinstance(bias, Tensor) else None
         output = of_first_text(leaf.output).reshape(len(heads), -1).float()
-        return OutputProjection(weight, bias, given, output, place, between)
+        return OutputProjection(weight, bias, given, output, place, between, gate)
     return None
 
 
@@ -78,8 +82,8 @@ def _norms(leaf: Leaf, side_by_side: Tensor, given: Tensor) -> bool:
     return same(made, given, tolerance(leaf.output)) and is_norm(leaf)
 
 
-def _gated(ran: Sequence[Leaf], heads: Tensor, given: Tensor, near: float) -> bool:
-    """Tell whether every head's output was multiplied by the sigmoid of numbers that one module gave.
+def _gate(ran: Sequence[Leaf], heads: Tensor, given: Tensor, near: float) -> str | None:
+    """Find the module by the sigmoid of whose numbers every head's output was multiplied; return its name.
 
     A gate has a number for each of a head's dimensions, or one for all of them.
     """
@@ -90,8 +94,8 @@ def _gated(ran: Sequence[Leaf], heads: Tensor, given: Tensor, near: float) -> bo
                 _head_gated(gate, heads[:, head].float(), given[:, head], near)
                 for head in range(heads.shape[1])
             ):
-                return True
-    return False
+                return leaf.name
+    return None
 
 
 def _head_gated(gate: Tensor, output: Tensor, given: Tensor, near: float) -> bool:

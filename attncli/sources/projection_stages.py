@@ -146,8 +146,11 @@ class _Search:
         after: tuple[Stage, ...] = (Rotation(rows, match.rows),) if match.turned else ()
         columns = range(match.first, match.first + rows.shape[1])
         if is_linear(leaf):
-            source = of_first_text(leaf.input)
-            before = self.find(source, place, own=True) or Way((), source, 1.0)
+            width = leaf.input.shape[-1]
+            readings = (given for given in by_position(leaf.input, len(rows)) if given.shape[1] == width)
+            source = next(readings, None)  # None: it projects each head by itself
+            found = None if source is None else self.find(source, place, own=True)
+            before = found or Way((), source, 1.0)
             bias = isinstance(getattr(leaf.module, "bias", None), Tensor)
             step: Stage = Linear(leaf.name, columns, bias, match.rows)
         elif is_norm(leaf):
