@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 from attncli.analysis.numerals import number
 from attncli.explained import Explained
 from attncli.view import Node
+
+_WIDE = 24
+"""A formula with more characters is broken into lines."""
 
 
 def flow(row: Explained) -> tuple[Node, ...]:
@@ -25,25 +30,47 @@ def flow(row: Explained) -> tuple[Node, ...]:
 
 
 def _inputs(row: Explained) -> list[Node]:
-    nodes = [Node("input", ("x", _shape(row, "input")))]
-    if row.site.kind == "cross":
-        nodes = [Node("input", ("x (target)", _shape(row, "input")))]
-        nodes.append(Node("memory", ("x (source)", _shape(row, "key_input"))))
-    return nodes
-
-
-def _projections(row: Explained) -> list[Node]:
-    memory = "memory" if row.site.kind == "cross" else "input"
-    names = {"Q": ("query", "input"), "K": ("key", memory), "V": ("value", memory)}
+    """Return what queries, keys and values come from, as far as that is known."""
+    names = ("x (target)", "y (source)") if row.site.kind == "cross" else ("x",)
+    texts = dict(zip(("input", "memory"), names, strict=False))
+    shapes = {"input": "input", "memory": "key_input"}
+    used = dict.fromkeys(name for letter in row.made for name in _sources(row, letter))
     return [
-        Node(name, (_formula(row, letter), _shape(row, name)), (source,))
-        for letter, (name, source) in names.items()
+        Node(
+            name, (texts[name], _shape(row, shapes[name])) if name in texts else (name.replace("_", " "), "")
+        )
+        for name in used
     ]
 
 
-def _formula(row: Explained, letter: str) -> str:
+def _projections(row: Explained) -> list[Node]:
+    lines = {letter: _formula(row, letter) for letter in row.made}
+    height = max(map(len, lines.values()))
+    nodes = []
+    for letter, name in (("Q", "query"), ("K", "key"), ("V", "value")):
+        padding = [""] * (height - len(lines[letter]))
+        nodes.append(Node(name, (*lines[letter], *padding, _shape(row, name)), _sources(row, letter)))
+    return nodes
+
+
+def _formula(row: Explained, letter: str) -> list[str]:
     formula = row.made[letter].formula
-    return f"{letter}: not found how made" if formula is None else f"{letter} = {formula}"
+    text = f"{letter}: how it is made was not found" if formula is None else f"{letter} = {formula}"
+    return (
+        re.sub(r"(, |rotate\((?!x)|was )", r"\1\n", text).replace(" \n", "\n").split("\n")
+        if len(text) > _WIDE
+        else [text]
+    )
+
+
+def _sources(row: Explained, letter: str) -> tuple[str, ...]:
+    """Name what a formula starts from."""
+    made = row.made[letter]
+    if made.layer is not None:
+        return (f"layer_{made.layer}",)
+    names = {"x": "input"} | ({"y": "memory"} if row.site.kind == "cross" else {})
+    symbols = dict.fromkeys(re.findall(r"\b[xyz]\b", made.formula or ""))
+    return tuple(names.get(symbol, symbol) for symbol in symbols)
 
 
 def _on_the_way(row: Explained) -> list[tuple[str, tuple[str, ...]]]:

@@ -103,9 +103,9 @@ class Walk:
         """Tell which keys are listed, where some are left out."""
         all_keys, allowed = len(self.row.weights), self._allowed_count
         if len(self.shown) == allowed:
-            return f"listed are the {_keys(allowed)} of {all_keys:,} that this row may attend to"
+            return f"listed {_keys(allowed)} of {all_keys:,} that this row may attend to"
         of = f"{all_keys:,}" if allowed == all_keys else f"the {allowed:,} that this row may attend to"
-        return f"listed are the {_keys(len(self.shown))} of {of} with the most weight (--top)"
+        return f"listed {_keys(len(self.shown))} of {of} with the most weight (--top)"
 
     def _scale(self) -> Step:
         row, own, other = self.row, self.row.own, self.row.other
@@ -155,7 +155,7 @@ class Walk:
         keys = [self.row.key_tokens[place] for place in hidden[:_MOST_NAMED]]
         names = [f"{key.position} “{key.label}”" for key in keys]
         more = f" and {len(hidden) - _MOST_NAMED:,} more" if len(hidden) > _MOST_NAMED else ""
-        why = "keys behind the row, its future" if min(hidden) > self.row.query_token.position else "keys"
+        why = "keys after the row, its future" if min(hidden) > self.row.query_token.position else "keys"
         one = "key is" if count == 1 else "keys is" if len(hidden) == 1 else "keys are"
         about = f"{len(hidden):,} of {count:,} {one} hidden ({why}): {', '.join(names)}{more}"
         return Step("Mask", "score = −∞ where hidden", "", (about,))
@@ -305,7 +305,7 @@ def _earlier(made: Made, place: int) -> list[tuple[str, NDArray[np.float32]]]:
 
 
 def _keys(count: int) -> str:
-    return f"{count:,} key{'s' * (count != 1)}"
+    return "is the 1 key" if count == 1 else f"are the {count:,} keys"
 
 
 def _about_bias(norm: float | None) -> str:
