@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 
 from attncli.explained import Added, Explained, Made, Normed
@@ -68,11 +69,12 @@ def added_formula(row: Explained, added: Added) -> tuple[str, tuple[str, ...]]:
 def _inputs(row: Explained) -> Iterator[str]:
     """Yield what the inputs besides x are."""
     for symbol in "yz":
-        letters = [letter for letter, one in row.made.items() if f"{symbol}·" in (one.formula or "")]
-        if letters and row.site.kind == "cross" and symbol == "y":
-            yield f"y: the other text, from which {_list(letters)} are projected"
-        elif letters:
-            yield f"{symbol}: what {_list(letters)} are projected from, which is not the x of the queries"
+        letters = [
+            letter for letter, one in row.made.items() if re.search(rf"\b{symbol}\b", one.formula or "")
+        ]
+        if letters and not (row.site.kind == "cross" and symbol == "y"):
+            known = "" if row.input is None else ", which is not the x of the queries"
+            yield f"{symbol}: what {_list(letters)} are projected from{known}"
 
 
 def _alike(made: Mapping[str, Made]) -> dict[tuple[Normed, ...], list[str]]:

@@ -50,8 +50,16 @@ class Walk:
                 "for each token"
             )
             rows.append((f"{_quoted(self._strongest)}, a key", row.key_input[self._strongest_place]))
-        formula = "x" if row.key_input is None else "x, y"
-        return Step("Input", formula, _shape(row.shapes["input"]), (about,), (self._vectors(rows),))
+        shape = _shape(row.shapes["input"])
+        if row.key_input is not None:
+            return Step(
+                "Input",
+                "x, y",
+                f"x {shape}, y {_shape(row.shapes['key_input'])}",
+                (about,),
+                (self._vectors(rows),),
+            )
+        return Step("Input", "x", shape, (about,), (self._vectors(rows),))
 
     def _about_input(self, size: int) -> str:
         """Tell what is projected: the residual stream, or what a norm made of it."""
