@@ -17,6 +17,7 @@ from attncli.sources.adapters import WITHOUT, Adapter, fetch_adapter, find_adapt
 from attncli.sources.folders import may_reach_hub, missing_model, resolve_model_folder
 from attncli.sources.tokens import load_tokenizer
 from attncli.sources.vocabulary_check import check_vocabulary
+from attncli.versions import too_old
 
 DEVICE_MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
 
@@ -429,4 +430,5 @@ def _refused(name: str, options: LoadOptions, error: Exception) -> ModelError | 
         return UsageError(f"--device {options.device}: {text[:160]}")
     if "does not recognize this architecture" in text or "Unrecognized model" in text:
         return ModelError(f"{name}: a kind of model that the installed transformers does not know")
-    return ModelError(f"{name}: transformers cannot load it: {text[:200]}")
+    old = too_old()
+    return ModelError(f"{name}: transformers cannot load it: {text[:200]}", old and f"attncli {old}")
