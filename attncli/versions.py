@@ -5,7 +5,7 @@ from importlib.metadata import PackageNotFoundError, requires, version
 
 
 def too_old() -> str | None:
-    """Name a library that is missing or older than the package declares, and how to mend that; None if there is none."""
+    """Name a library that is missing or older than declared, and the command that mends it; None if there is none."""
     try:
         needed = requires("attncli") or []
     except PackageNotFoundError:  # run from a checkout that was never installed
