@@ -35,10 +35,13 @@ def _child(family: str, sender: Connection) -> None:
 
     warnings.simplefilter("ignore")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-    from families.compare import Outcome, examine
+    from families.compare import examine
+    from families.doors import look_further
+    from families.outcome import Outcome
 
     try:
         outcome = examine(family)
+        look_further(outcome)
     except Exception as error:  # a defect of the sweep or of capture: it must be seen
         text = " ".join(str(error).split())[:200]
         outcome = Outcome(family, "crash", f"{type(error).__name__}: {text}")
@@ -69,23 +72,16 @@ def sweep(names: list[str], kept: Path, workers: int) -> None:
 
 
 def _result(receiver: Connection, family: str, process: Any, seconds: float) -> dict[str, Any] | None:
-    empty = {
-        "family": family,
-        "compared": 0,
-        "difference": 0.0,
-        "sides": [],
-        "capture": [],
-        "layers": {},
-        "others": 0,
-    }
+    from families.outcome import Outcome
+
     if receiver.poll():
         try:
             result = receiver.recv()
         except EOFError:
-            result = empty | {"status": "crash", "why": "its process ended without an answer"}
+            result = Outcome(family, "crash", "its process ended without an answer").as_dict()
     elif seconds > SECONDS:
         process.kill()
-        result = empty | {"status": "unbuildable", "why": f"took more than {SECONDS} s"}
+        result = Outcome(family, "unbuildable", f"took more than {SECONDS} s").as_dict()
     else:
         return None
     process.join(5)
