@@ -145,6 +145,11 @@ def tiny_config(family: str) -> Any:
     config = _tiny(config_class, SETTINGS.get(family, {}))
     for name, value in AFTER.get(family, {}).items():
         setattr(config, name, value)
+    if (
+        getattr(config, "is_encoder_decoder", False)
+        and getattr(config, "decoder_start_token_id", None) is None
+    ):
+        config.decoder_start_token_id = 2  # as all of their checkpoints say
     return config
 
 

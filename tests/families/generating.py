@@ -39,7 +39,7 @@ def generates(family: str) -> str:
     except Wrong as error:
         return f"WRONG: {error}"
     except AttnCliError as error:
-        return f"refused: {error.message}"
+        return "refused: " + error.message.removeprefix(f"--generate: {family} ({family}) ")
     except Exception as error:  # what a user would see as a crash
         return f"CRASH: {type(error).__name__}: {' '.join(str(error).split())[:120]}"
     return "right" if outcome.compared else "works, not compared"

@@ -16,7 +16,7 @@ from torch import Tensor
 from attncli.errors import AttnCliError
 from attncli.sources.loading import load
 
-MOST = 40
+MOST = 60
 SAME = 1e-6
 
 _NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")
@@ -77,7 +77,8 @@ def _kinds(weights: Mapping[str, Tensor]) -> dict[str, str]:
     kinds: dict[str, str] = {}
     for name in sorted(weights):
         kinds.setdefault(_NUMBER.sub("*", name), name)
-    return dict(list(kinds.items())[:MOST])
+    step = -(-len(kinds) // MOST)  # of very many, every second or third
+    return dict(list(kinds.items())[::step])
 
 
 def _shake(model: Any) -> None:

@@ -38,6 +38,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "siglip2": {"vision_config": {"num_patches": 16}},
     "udop": {"num_decoder_layers": 3},
     "xmod": {"default_language": "en_XX"},
+    "whisper": {"max_source_positions": 100, "suppress_tokens": None, "begin_suppress_tokens": None},
     "yolos": {"image_size": [32, 48], "num_detection_tokens": 5},
     "zamba": {"num_hidden_layers": 4, "attn_layer_period": 2, "attn_layer_offset": 1, "attention_head_dim": 16,
               "attention_hidden_size": 64, "layers_block_type": ["linear_attention", "hybrid"] * 2, "mamba_expand": 2,

@@ -122,9 +122,10 @@ def main() -> int:
 def _warm_up() -> None:
     """Import what every family needs once, before the processes part."""
     from families.compare import examine
+    from families.doors import look_further
 
     for family in ("bert", "t5", "llama", "vit", "wav2vec2"):
-        examine(family)
+        look_further(examine(family))
 
 
 def _done(kept: Path) -> dict[str, dict[str, Any]]:
