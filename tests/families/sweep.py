@@ -116,7 +116,18 @@ def main() -> int:
         asked.page.parent.mkdir(exist_ok=True)
         asked.page.write_text(page([results[name] for name in every]), encoding="utf-8")
         print(f"wrote {asked.page}")
-    return int(any(result["status"] in ("wrong", "crash") for result in results.values()))
+    return int(any(map(_is_wrong, results.values())))
+
+
+def _is_wrong(result: dict[str, Any]) -> bool:
+    """Tell whether anything of a family is silently wrong, or ends in what is no clear error."""
+    said = (result["depths"], result["typed"], result["generates"])
+    holes = result["holes"].get("silent") or result["holes"].get("failed")
+    return (
+        result["status"] in ("wrong", "crash")
+        or bool(holes)
+        or any(text.startswith(("WRONG", "CRASH")) for text in said)
+    )
 
 
 def _warm_up() -> None:
