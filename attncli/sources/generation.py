@@ -312,6 +312,9 @@ def _decode(
                 common["encoder_outputs"] = model.get_encoder()(**source)
             common["attention_mask"] = source.get("attention_mask")
         while True:
+            if "position_ids" in known and not model.config.is_encoder_decoder:
+                # Some families count from 0 in each step where they are not told (Bamba).
+                common["position_ids"] = torch.arange(seen, seen + feed.shape[1], device=start.device)[None]
             with around(seen):
                 outputs = model(**{name: feed}, **{cache_name: cache}, **common)
             seen += feed.shape[1]

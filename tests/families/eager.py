@@ -115,12 +115,12 @@ def eager(model: Any, inputs: dict[str, Tensor]) -> Any:
     Built anew: some families cannot be switched over, and go wrong where one tries. None where it is refused.
     """
     outputs = None
-    for make in (_twin, _switched):
+    for make in (twin, _switched):
         try:
             with torch.inference_mode():
-                twin = make(model)
+                other = make(model)
                 torch.manual_seed(0)
-                outputs = twin(**inputs, output_attentions=True)
+                outputs = other(**inputs, output_attentions=True)
         except Exception:  # some families have no eager attention, or no output_attentions
             continue
         if any(bool(tensor.isnan().all()) for _, tensor in tensors_of(outputs)):
@@ -130,10 +130,11 @@ def eager(model: Any, inputs: dict[str, Tensor]) -> Any:
     return outputs
 
 
-def _twin(model: Any) -> Any:
-    twin = type(model)._from_config(copy.deepcopy(model.config), attn_implementation="eager").eval()
-    twin.load_state_dict(model.state_dict())
-    return twin
+def twin(model: Any) -> Any:
+    """Build the same model again, for eager attention."""
+    made = type(model)._from_config(copy.deepcopy(model.config), attn_implementation="eager").eval()
+    made.load_state_dict(model.state_dict())
+    return made
 
 
 def _switched(model: Any) -> Any:

@@ -8,6 +8,8 @@ _FOUR = {"num_hidden_layers": 4}
 _MIXED = {"num_hidden_layers": 3, "layer_types": ["linear_attention", "full_attention", "linear_attention"]}
 _INDEXED = {"indexer_n_heads": 2, "indexer_kv_heads": 2, "indexer_head_dim": 8, "indexer_budget": 8,
             "indexer_compress_ratio": 4}  # fmt: skip
+_SHARED = {"num_hidden_layers": 4, "num_kv_shared_layers": 2,
+           "layer_types": ["sliding_attention", "full_attention"] * 2}  # fmt: skip
 _CONV = {"num_hidden_layers": 3, "layer_types": ["conv", "full_attention", "conv"]}
 
 
@@ -67,7 +69,9 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "funnel": {"block_sizes": [2, 2], "block_repeats": [1, 1], "num_decoder_layers": 2, "d_head": 8,
                "num_hidden_layers": ..., "num_blocks": ...},
     "gemma2": {"attn_logit_softcapping": 2.0},
-    "gemma3n_text": {"num_kv_shared_layers": 0},
+    "gemma3n_text": _SHARED,
+    "gemma4_text": _SHARED,
+    "gemma4": {"text_config": _SHARED},
     "glm4v": {"text_config": _M4},
     "glm4v_text": _M4,
     "glm4v_moe": {"text_config": _M2},

@@ -63,7 +63,9 @@ def test_the_command_shows_what_the_library_captures(family: str) -> None:
     assert typed(family, tiny_model(family)) == "right"
 
 
-@pytest.mark.parametrize("family", ["bart", "gemma3_text", "gpt2", "jamba", "qwen3_next", "t5"])
+@pytest.mark.parametrize(
+    "family", ["bamba", "bart", "diffllama", "gemma3_text", "gpt2", "jamba", "qwen3_next", "t5"]
+)
 def test_what_a_model_writes_is_mapped_as_eager_reads_it(family: str) -> None:
     assert generates(family) == "right"
 
