@@ -85,8 +85,6 @@ def _run_command(arguments: list[str]) -> int:
     from attncli.commands import _options
 
     _options.ARGV.set(tuple(arguments))
-    if first in names and _run_plainly(first, arguments[1:]):
-        return 0
     app = _app([first] if first in names else names)
 
     import typer
@@ -124,18 +122,6 @@ def _complete(line: str) -> int:
         command = typer.main.get_command(_app(known or names))
         command.main(args=[], prog_name="attncli", standalone_mode=False)
     return 0
-
-
-def _run_plainly(name: str, arguments: Sequence[str]) -> bool:
-    """Run a command without Typer where its command line is plain; say whether that was so."""
-    from attncli.commands._parsing import plain_values
-
-    command = _function(name)
-    values = plain_values(command, arguments)
-    if values is None:
-        return False
-    command(**values)
-    return True
 
 
 def _app(names: Sequence[str]) -> Any:

@@ -109,6 +109,7 @@ class SourceInfo:
     Args:
         name: The model's name or path as the user gave it, or ``scratch``.
         kind: ``pretrained``, ``scratch`` (untrained) or ``trained`` (shipped with attncli).
+        adapter: The adapter (LoRA and its like) that was applied to it, as the user named it.
         capture: How the weights were obtained: ``interface`` (recomputed from the queries and keys that the
             model's own fast attention used), ``eager`` (the model's own softmax) or ``scratch``.
     """
@@ -117,6 +118,7 @@ class SourceInfo:
     kind: Literal["pretrained", "scratch", "trained"]
     family: str | None = None
     revision: str | None = None
+    adapter: str | None = None
     dtype: str = "float32"
     device: str = "cpu"
     capture: str = "scratch"
@@ -133,6 +135,7 @@ class Provenance:
     attncli: str
     torch: str | None = None
     transformers: str | None = None
+    peft: str | None = None
     argv: tuple[str, ...] = ()
     seed: int | None = None
     original: Provenance | None = None

@@ -33,6 +33,9 @@ type_names = {bool: "true or false", int: "a whole number", float: "a number", s
 
 Value = bool | int | float | str | None
 
+LARGEST = 2**24
+"""Largest whole number that a parameter takes, where it has no maximum of its own: more positions than any text has."""
+
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
@@ -87,10 +90,18 @@ class Parameter:
         raise UsageError(f"{self.name}={text}: {self.name} must be {type_names[kind]}", self.meaning)
 
     def _check_range(self, value: float, text: str) -> None:
+        limit = self.limit(value)
+        if limit is not None:
+            raise UsageError(f"{self.name}={text}: {self.name} must be {limit}", self.meaning)
+
+    def limit(self, value: float) -> str | None:
+        """Return the limit that a value breaks, in words: ``at least 1``; None where it breaks none."""
+        maximum = LARGEST if self.maximum is None and type(self.default) is int else self.maximum
         if self.minimum is not None and not value >= self.minimum:
-            raise UsageError(f"{self.name}={text}: {self.name} must be at least {self.minimum}", self.meaning)
-        if self.maximum is not None and not value <= self.maximum:
-            raise UsageError(f"{self.name}={text}: {self.name} must be at most {self.maximum}", self.meaning)
+            return f"at least {self.minimum}"
+        if maximum is not None and not value <= maximum:
+            return f"at most {maximum}"
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +145,18 @@ class Entry:
                 raise UsageError(f"{self.name} has no parameter {typed!r}", hint)
             values[name] = known[name].parse(text)
         return values
+
+    def check(self, **settings: float) -> None:
+        """Check that numbers given from Python lie in the parameters' ranges.
+
+        Raises:
+            ValueError: One does not.
+        """
+        for parameter in self.parameters:
+            value = settings.get(parameter.name)
+            limit = None if value is None else parameter.limit(value)
+            if limit is not None:
+                raise ValueError(f"{parameter.name} must be {limit}, got {value}")
 
     def told(self, settings: Mapping[str, object]) -> str:
         """Write the parameters' values for a person.

@@ -130,9 +130,7 @@ def sparse(max_time: float) -> Iterator[Row]:
 
 def plain(max_time: float) -> Iterator[Row]:
     """Full attention, beside the three lines that one would write."""
-    functions = SimpleNamespace(
-        attend=three_lines, weights=full.weights, flops=full.flops, extra_bytes=full.extra_bytes
-    )
+    functions = SimpleNamespace(attend=three_lines, weights=full.weights)
     lines = Contender("three lines", Entry("three lines", "", attributes=full.ENTRY.attributes), functions)
     for causal in (False, True):
         ledger = measure((lines, find_contender("full")), (1024, 2048), max_time, causal=causal)

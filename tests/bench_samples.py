@@ -8,6 +8,7 @@ from typing import Any
 from attncli.attention.variants import full
 from attncli.bench.clock import Reading
 from attncli.bench.contenders import Contender, find_contender
+from attncli.bench.cost import Cost
 from attncli.bench.environment import Environment
 from attncli.bench.record import Cell, Ledger, Question
 from attncli.bench.workload import Workload
@@ -19,7 +20,7 @@ SMALL = Workload(heads=2, head_dim=6)
 
 def contender(name: str, attend: Any = full.attend, *, exact: bool = True, **functions: Any) -> Contender:
     """Make a contender of functions; what is not given is full attention's."""
-    parts = {"attend": attend, "weights": full.weights, "flops": full.flops, "extra_bytes": full.extra_bytes}
+    parts = {"attend": attend, "weights": full.weights}
     entry = Entry(name, "", attributes={"exact": exact, "causal": True, "cross": True, "signed": False})
     return Contender(name, entry, SimpleNamespace(**(parts | functions)))
 
@@ -51,4 +52,6 @@ def ledger(cells: list[Cell] | None = None, names: tuple[str, ...] = ("sdpa", "f
                 cell("linear", n, linear, base, peak_bytes=n * 8192),
             ]
     made.cells = cells
+    costs = Cost(512, 2 * 8 * 512**2 * 128, 512), Cost(1024, 2 * 8 * 1024**2 * 128, 1024)
+    made.costs = dict.fromkeys(names, costs)
     return made

@@ -33,14 +33,6 @@ def weights(query, key, *, causal=False, key_mask=None, sharpness=1.0):
 
 def mask(query_len, key_len, *, causal=False, sharpness=1.0):
     return torch.eye(query_len, key_len, dtype=torch.bool)
-
-
-def flops(**sizes):
-    return 0
-
-
-def extra_bytes(*, batch, heads, query_len, value_dim, **rest):
-    return 8 * batch * heads * query_len * value_dim
 '''
 
 COMMANDS = [

@@ -202,10 +202,15 @@ def row_facts(counts: NDArray[np.int64], keys: int) -> dict[str, object]:
 
 
 def source_title(source: SourceInfo) -> str:
-    """Name a source in a title: a folder by its last part."""
+    """Name a source in a title: a folder by its last part, with the adapter that was applied to it."""
     if source.kind == "scratch":
         return "scratch (untrained)" + (f" · {source.family}" if source.family not in (None, "full") else "")
-    return safe_label(PurePath(source.name).name or source.name)
+    name, adapter = (PurePath(path or "").name or path or "" for path in (source.name, source.adapter))
+    if source.adapter is None:
+        return safe_label(name)
+    return safe_label(
+        f"{name} with its adapter" if source.adapter == source.name else f"{name} with adapter {adapter}"
+    )
 
 
 def what_is_shown(matrices: Sequence[Matrix], kind: str) -> str:

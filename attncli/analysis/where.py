@@ -1,40 +1,38 @@
-"""A condition on heads: ``previous_token > 0.4 and layer < 6``. A grammar of its own; nothing is ever executed.
+"""A condition on heads: ``previous_token > 0.4 and layer < 6``, read by Python's own parser. Nothing in it is executed.
 
-    condition   = both {"or" both}
-    both        = one {"and" one}
-    one         = "not" one | "(" condition ")" | side compare side
-    compare     = ">" | ">=" | "<" | "<=" | "==" | "=" | "!="
-    side        = number | word | name ["." part]
-    part        = "mean" | "stderr" | "null" | "rows"
+Allowed are ``and``, ``or``, ``not``, brackets, the comparisons ``> >= < <= == !=`` (and ``=`` for ``==``), numbers, and
 
-A number that a head does not have fulfils no comparison. Labels and kinds are compared as words:
-``label == induction``.
+- a metric, with ``.mean`` (the default), ``.stderr``, ``.null``, ``.chance``, ``.shuffled``, ``.rows`` or ``.excess``;
+- ``layer``, ``head``, ``kind`` and ``label``, the last two compared with words: ``label == induction``.
+
+A number that a head does not have fulfils no comparison. In names, ``-`` and ``_`` are the same.
 """
 
 from __future__ import annotations
 
+import ast
 import math
 import operator
 import re
+import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from itertools import pairwise
 
 from attncli.analysis.head_numbers import ROLE, Head
 from attncli.errors import UsageError, did_you_mean
 from attncli.labels import safe_label
 
 Condition = Callable[[Head], bool]
-_Value = float | str | tuple[str, ...]
+_Value = float | tuple[str, ...]
 _Side = Callable[[Head], _Value]
 
-_TOKEN = re.compile(r"\s*(?:(?P<number>-?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)|(?P<name>[A-Za-z_][\w-]*(?:\.\w+)?)"
-                    r"|(?P<quoted>\"[^\"]*\"|'[^']*')|(?P<sign>>=|<=|==|!=|[<>=()]))")  # fmt: skip
-_COMPARE: Mapping[str, Callable[[float, float], bool]] = {
-    ">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le,
-    "==": operator.eq, "=": operator.eq, "!=": operator.ne,
+_COMPARE: Mapping[type[ast.cmpop], Callable[[float, float], bool]] = {
+    ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Lt: operator.lt, ast.LtE: operator.le,
+    ast.Eq: operator.eq, ast.NotEq: operator.ne,
 }  # fmt: skip
 _PARTS = ("mean", "stderr", "null", "chance", "shuffled", "rows", "excess")
 _PLAIN = ("layer", "head", "kind", "label")
+_LONGEST = 1000
 _EXAMPLE = 'such as --where "previous_token > 0.4 and layer < 6"'
 
 
@@ -45,173 +43,113 @@ def parse_where(text: str, metrics: Sequence[str]) -> Condition:
         metrics: Names that stand for a head's numbers.
 
     Raises:
-        UsageError: It does not parse; the message points at the place.
+        UsageError: It does not parse; the message names the part that has no meaning.
     """
-    reader = _Reader(text, [*metrics, ROLE])
-    condition = reader.condition()
-    reader.expect_end()
-    return condition
-
-
-@dataclass(frozen=True, slots=True)
-class _Piece:
-    kind: str
-    text: str
-    start: int
+    if not text.strip():
+        raise UsageError("--where is empty", _EXAMPLE)
+    if len(text) > _LONGEST:
+        raise UsageError(f"--where has {len(text):,} characters; at most {_LONGEST:,} are read", _EXAMPLE)
+    return _Reader(text, [*metrics, ROLE]).condition()
 
 
 class _Reader:
-    """Reads a condition from left to right."""
+    """Turns the syntax tree of a condition into a function of a head."""
 
     def __init__(self, text: str, names: Sequence[str]) -> None:
-        self.text, self.names = text, list(names)
-        self.pieces = self._cut()
-        self.at = 0
-        self.depth = 0
+        text = re.sub(r"(?<=\w)-(?=[A-Za-z_])", "_", " ".join(text.replace("\0", "\ufffd").split()))
+        text = re.sub(r"\b(and|or|not)\b", lambda word: word[0].lower(), text, flags=re.IGNORECASE)
+        self.text = re.sub(r"(?<![<>=!])=(?!=)", "==", text)
+        self.names = names
 
     def condition(self) -> Condition:
-        sides = [self._both()]
-        while self._takes("or"):
-            sides.append(self._both())
-        return sides[0] if len(sides) == 1 else lambda head: any(side(head) for side in sides)
-
-    def expect_end(self) -> None:
-        if self.at < len(self.pieces):
-            raise self._wrong(self.pieces[self.at].start, "expected and, or, or the end")
-
-    def _both(self) -> Condition:
-        sides = [self._one()]
-        while self._takes("and"):
-            sides.append(self._one())
-        return sides[0] if len(sides) == 1 else lambda head: all(side(head) for side in sides)
-
-    def _one(self) -> Condition:
-        self.depth += 1
-        if self.depth > 50:
-            raise self._wrong(self._place(), "too many brackets")
         try:
-            return (
-                self._not()
-                if self._takes("not")
-                else self._bracket()
-                if self._takes("(")
-                else self._comparison()
-            )
-        finally:
-            self.depth -= 1
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                tree = ast.parse(self.text, mode="eval")
+        except SyntaxError as error:
+            rest = self.text[max((error.offset or 1) - 1, 0) :]
+            where = f'at "{safe_label(rest)}"' if rest else "at the end"
+            raise UsageError(f"--where: {error.msg} {where}", _EXAMPLE) from None
+        return self._truth(tree.body)
 
-    def _not(self) -> Condition:
-        inner = self._one()
-        return lambda head: not inner(head)
+    def _truth(self, node: ast.expr) -> Condition:
+        if isinstance(node, ast.BoolOp):
+            sides = [self._truth(value) for value in node.values]
+            every = all if isinstance(node.op, ast.And) else any
+            return lambda head: every(side(head) for side in sides)
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            inner = self._truth(node.operand)
+            return lambda head: not inner(head)
+        if isinstance(node, ast.Compare):
+            pairs = list(zip(pairwise([node.left, *node.comparators]), node.ops, strict=True))
+            tests = [self._comparison(left, sign, right) for (left, right), sign in pairs]
+            return lambda head: all(test(head) for test in tests)
+        raise self._wrong(node, "is no comparison, as entropy > 2 is")
 
-    def _bracket(self) -> Condition:
-        inner = self.condition()
-        if not self._takes(")"):
-            raise self._wrong(self._place(), "expected )")
-        return inner
+    def _comparison(self, left: ast.expr, sign: ast.cmpop, right: ast.expr) -> Condition:
+        compare = _COMPARE.get(type(sign))
+        if compare is None:
+            raise self._wrong(right, "is compared in a way that has no meaning here")
+        word = any(isinstance(side, ast.Name) and side.id in ("kind", "label") for side in (left, right))
+        one, other = self._side(left, word=word), self._side(right, word=word)
 
-    def _comparison(self) -> Condition:
-        left = self._side()
-        piece = self._next("expected >, >=, <, <=, == or !=")
-        if piece.text not in _COMPARE:
-            raise self._wrong(piece.start, "expected >, >=, <, <=, == or !=")
-        right = self._side()
-        return _comparison(left, piece.text, right)
+        def holds(head: Head) -> bool:
+            first, second = one(head), other(head)
+            if isinstance(first, float) and isinstance(second, float):
+                return not math.isnan(first) and not math.isnan(second) and compare(first, second)
+            if isinstance(first, float) or isinstance(second, float):
+                return isinstance(sign, ast.NotEq)
+            return bool(set(first) & set(second)) == isinstance(sign, ast.Eq)
 
-    def _side(self) -> _Side:
-        piece = self._next("expected a name or a number")
-        if piece.kind == "number":
-            number = float(piece.text)
-            return lambda head: number
-        if piece.kind == "quoted":
-            word = piece.text[1:-1]
-            return lambda head: word
-        if piece.kind == "name":
-            return self._named(piece)
-        raise self._wrong(piece.start, "expected a name or a number")
+        return holds
 
-    def _named(self, piece: _Piece) -> _Side:
-        name, dot, part = piece.text.partition(".")
-        known = name.replace("-", "_")
-        before = self.pieces[self.at - 2].text if self.at > 1 else ""
-        if name in _PLAIN and not dot:
-            return _plain(name)
-        if known in self.names:
-            if dot and part not in _PARTS:
-                raise self._wrong(
-                    piece.start + len(name) + 1, f"no part {part!r}", did_you_mean(part, _PARTS)
-                )
-            return _number(known, part or "mean")
-        if before in ("==", "=", "!="):
-            return lambda head: name  # a word, such as a label
-        hint = did_you_mean(known, [*self.names, *_PLAIN])
-        raise self._wrong(piece.start, f'no metric "{safe_label(name)}"', hint)
+    def _side(self, node: ast.expr, *, word: bool = False) -> _Side:
+        """Read one side of a comparison.
 
-    def _takes(self, text: str) -> bool:
-        if self.at < len(self.pieces) and self.pieces[self.at].text.lower() == text:
-            self.at += 1
-            return True
-        return False
+        Args:
+            word: Whether the other side is a kind or a label, so that a name is a word.
+        """
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            node = ast.Constant(-number) if (number := _number(node.operand)) is not None else node
+        if (number := _number(node)) is not None:
+            constant = number
+            return lambda head: constant
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            return _words(node.value)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            return self._metric(node, node.value.id, node.attr)
+        if isinstance(node, ast.Name) and node.id in _PLAIN:
+            return _plain(node.id)
+        if isinstance(node, ast.Name):
+            return _words(node.id) if word else self._metric(node, node.id, "mean")
+        raise self._wrong(node, "is no name or number")
 
-    def _next(self, expected: str) -> _Piece:
-        if self.at >= len(self.pieces):
-            raise self._wrong(len(self.text), expected)
-        self.at += 1
-        return self.pieces[self.at - 1]
+    def _metric(self, node: ast.expr, name: str, part: str) -> _Side:
+        if name not in self.names:
+            hint = did_you_mean(name, [*self.names, *_PLAIN])
+            raise UsageError(f'--where: no metric "{safe_label(name)}"', hint or _EXAMPLE)
+        if part not in _PARTS:
+            raise UsageError(f'--where: {name} has no part "{safe_label(part)}"', did_you_mean(part, _PARTS))
+        if part == "mean":
+            return lambda head: head.value(name)
+        return lambda head: float(getattr(head.numbers[name], part)) if name in head.numbers else math.nan
 
-    def _place(self) -> int:
-        return self.pieces[self.at].start if self.at < len(self.pieces) else len(self.text)
+    def _wrong(self, node: ast.expr, what: str) -> UsageError:
+        there = ast.get_source_segment(self.text, node) or self.text
+        return UsageError(f'--where: "{safe_label(there)}" {what}', _EXAMPLE)
 
-    def _cut(self) -> list[_Piece]:
-        pieces, place = [], 0
-        end = len(self.text.rstrip())
-        while place < end:
-            match = _TOKEN.match(self.text, place)
-            if match is None:
-                start = place + len(self.text[place:]) - len(self.text[place:].lstrip())
-                raise self._wrong(start, f'"{safe_label(self.text[start])}" means nothing here')
-            kind = match.lastgroup
-            assert kind is not None
-            pieces.append(_Piece(kind, match[kind], match.start(kind)))
-            place = match.end()
-        if not pieces:
-            raise UsageError("--where is empty", _EXAMPLE)
-        return pieces
 
-    def _wrong(self, place: int, what: str, hint: str | None = None) -> UsageError:
-        shown = safe_label(self.text[:place]) if place else ""
-        rest = safe_label(self.text[place:]) if place < len(self.text) else ""
-        return UsageError(f"--where: {what} at character {place + 1}: {shown}⟪here⟫{rest}", hint or _EXAMPLE)
+def _number(node: ast.expr) -> float | None:
+    if isinstance(node, ast.Constant) and type(node.value) in (int, float):
+        return float(node.value)  # type: ignore[arg-type]
+    return None
 
 
 def _plain(name: str) -> _Side:
     if name == "label":
-        return lambda head: head.labels
-    return lambda head: getattr(head, name) if name == "kind" else float(getattr(head, name))
+        return lambda head: tuple(label.replace("-", "_") for label in head.labels)
+    return lambda head: (head.kind,) if name == "kind" else float(getattr(head, name))
 
 
-def _number(name: str, part: str) -> _Side:
-    def value(head: Head) -> float:
-        if part == "mean":
-            return head.value(name)
-        if name not in head.numbers:
-            return math.nan
-        return float(getattr(head.numbers[name], part))
-
-    return value
-
-
-def _comparison(left: _Side, sign: str, right: _Side) -> Condition:
-    def holds(head: Head) -> bool:
-        one, other = left(head), right(head)
-        if isinstance(one, float) and isinstance(other, float):
-            return not math.isnan(one) and not math.isnan(other) and _COMPARE[sign](one, other)
-        same = _same(one, other)
-        return same if sign in ("==", "=") else not same if sign == "!=" else False
-
-    return holds
-
-
-def _same(one: _Value, other: _Value) -> bool:
-    ones, others = (value if isinstance(value, tuple) else (str(value),) for value in (one, other))
-    return bool(set(ones) & set(others))
+def _words(text: str) -> _Side:
+    return lambda head: (text.replace("-", "_"),)

@@ -32,6 +32,8 @@ def attention_scores(
 ) -> Float[Tensor, "*batch query key"]:
     """Compare each query with each key: ``cap · tanh(scale · QKᵀ / cap) + bias``.
 
+    Half precision is compared in float32, in which the scores come back: in float16 a product over 65,504 is infinite.
+
     Args:
         scale: Multiplies the products; 1/√head_dim where None.
         softcap: Bounds the scaled products to ±softcap (Gemma 2); None for no bound.
@@ -39,7 +41,7 @@ def attention_scores(
     """
     if scale is None:
         scale = query.shape[-1] ** -0.5
-    scores = (query @ key.mT).mul_(scale)
+    scores = (precise(query) @ precise(key).mT).mul_(scale)
     if softcap is not None:
         scores = softcap * torch.tanh(scores / softcap)
     return scores if bias is None else scores + bias
@@ -65,12 +67,25 @@ def attention_weights(
     if sink is not None:
         # The sink is one more key, whose weight is thrown away. A row without other keys gives it everything.
         column = sink.to(scores.dtype).expand(*scores.shape[:-1], 1)
-        return _softmax(torch.cat((scores, column), dim=-1))[..., :-1]
-    dead = None if mask is None else ~mask.any(dim=-1, keepdim=True)
-    if dead is None or not bool(dead.any()):
-        return _softmax(scores)
+        return _weights_or_zeros(torch.cat((scores, column), dim=-1))[..., :-1]
+    return _weights_or_zeros(scores)
+
+
+def _weights_or_zeros(scores: Float[Tensor, "*batch query key"]) -> Float[Tensor, "*batch query key"]:
+    """Take the softmax; rows of nothing but −∞ become zeros."""
+    if scores.shape[-1] == 0:
+        return scores
+    weights = _softmax(scores)
+    if not bool(weights[..., 0].isnan().any()):
+        return weights
     # The softmax of nothing but −∞ is NaN, and so is its gradient: such rows go through as zeros and come out as zeros.
+    dead = scores.isneginf().all(dim=-1, keepdim=True)
     return _softmax(scores.masked_fill(dead, 0.0)).masked_fill(dead, 0.0)
+
+
+def precise(tensor: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """Return the tensor in float32, or in float64 where it is: half precision is too coarse for scores and softmax."""
+    return tensor if tensor.dtype == torch.float64 else tensor.float()
 
 
 def _softmax(scores: Float[Tensor, "*batch query key"]) -> Float[Tensor, "*batch query key"]:
@@ -95,8 +110,9 @@ def scaled_dot_product_attention(
     """Attend: ``softmax(QKᵀ/√head_dim) · V``.
 
     Any leading axes (batch, heads) are carried along. A row of the mask that allows no key gives a row of zeros
-    in the weights and in the output, never NaN. A key that no row may attend to cannot touch the output, even
-    when its value is NaN.
+    in the weights and in the output, never NaN; so does a row whose bias is −∞ everywhere, and a call without keys. A
+    key that no row of the mask may attend to cannot touch the output, even when its value is NaN. Half precision is
+    computed in float32.
 
     Args:
         mask: True = may attend; broadcast to ``(*batch, query, key)``.
@@ -123,12 +139,11 @@ def scaled_dot_product_attention(
             [0.3302]])
     """
     _check_shapes(Q, K, V, mask)
-    weights = attention_weights(
-        attention_scores(Q, K, scale=scale, softcap=softcap, bias=bias), mask, sink=sink
-    )
+    scores = attention_scores(Q, K, scale=scale, softcap=softcap, bias=bias)
+    weights = attention_weights(scores, mask, sink=sink)
     if mask is not None:
         V = without_unreachable(V, mask)
-    return weights @ V, weights
+    return (weights @ precise(V)).to(V.dtype), weights.to(Q.dtype)
 
 
 def causal_attention(

@@ -71,16 +71,6 @@ def flash_attention(
     return output, lse
 
 
-def computed_pairs(query_len: int, key_len: int, causal: bool, block_q: int = 128, block_k: int = 256) -> int:
-    """Count the pairs of query and key in the tiles that `flash_attention` goes through.
-
-    >>> computed_pairs(512, 512, False), computed_pairs(512, 512, True)
-    (262144, 163840)
-    """
-    tiling = _Tiling(query_len, key_len, causal, block_q, block_k)
-    return sum((rows.stop - rows.start) * tiling.reach(rows) for rows in tiling.query_blocks())
-
-
 @dataclass(frozen=True, slots=True)
 class _Tiling:
     """Which tiles there are: blocks of queries, and the blocks of keys that each of them needs."""

@@ -9,13 +9,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from attncli.attention.core import precise
 from attncli.attention.stretches import cut
 from attncli.attention.tiles import closed
-
-
-def precise(tensor: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    """Give float32, or float64 where it is: a softmax in half precision would double the error."""
-    return tensor if tensor.dtype == torch.float64 else tensor.float()
 
 
 def without_padding(

@@ -6,7 +6,6 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from attncli.attention.core import attention_scores, attention_weights, repeat_kv
-from attncli.attention.inputs import precise
 
 
 def pattern_weights(
@@ -23,5 +22,5 @@ def pattern_weights(
     allowed = pattern.to(query.device)
     if key_mask is not None:
         allowed = allowed & key_mask[:, None, None]
-    scores = attention_scores(precise(query), repeat_kv(precise(key), query.shape[1]))
+    scores = attention_scores(query, repeat_kv(key, query.shape[1]))
     return attention_weights(scores, allowed).to(query.dtype)

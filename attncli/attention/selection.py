@@ -74,12 +74,12 @@ def gather_attend(
     outputs = []
     for element in range(batch):
         flat = places[element].flatten()
-        k = key[element].index_select(1, flat).reshape(kv_heads, rows, picks, -1)
-        v = value[element].index_select(1, flat).reshape(kv_heads, rows, picks, -1)
+        k = key[element].index_select(1, flat).reshape(kv_heads, rows, picks, key.shape[-1])
+        v = value[element].index_select(1, flat).reshape(kv_heads, rows, picks, value.shape[-1])
         q = query[element].reshape(kv_heads, heads // kv_heads, rows, -1).transpose(1, 2)
         allowed = picked[element, None, :, None]
         chosen = attention_weights(attention_scores(q, k), allowed)  # (kv_heads, rows, group, picks)
-        outputs.append((chosen @ v).transpose(1, 2).reshape(heads, rows, -1))
+        outputs.append((chosen @ v).transpose(1, 2).reshape(heads, rows, value.shape[-1]))
     return torch.stack(outputs)
 
 

@@ -118,9 +118,3 @@ def extent(part: slice) -> int:
     3
     """
     return len(range(part.start, part.stop, part.step or 1))
-
-
-def tile_numbers(rows: int, keys: int, head_dim: int, value_dim: int, *, copied: bool) -> int:
-    """Predict how many numbers a tile of one head holds at its peak: scores, results, and its keys where copied."""
-    copies = keys * (head_dim + value_dim) if copied else 0
-    return rows * keys + copies + rows * (2 * value_dim + 4)

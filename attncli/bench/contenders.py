@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import torch
@@ -52,17 +51,22 @@ class Contender:
         weights: Tensor = self.module.weights(query, key, causal=causal, **self.settings)
         return weights @ value
 
-    def flops(self, workload: Workload, seq_len: int) -> int:
-        """Count a call's operations. Gradients take two products for each one forward."""
-        count: int = self.module.flops(**workload.shape(seq_len), **self.settings)
-        return count * 3 if workload.backward else count
+    def call(self, workload: Workload, inputs: tuple[Tensor, Tensor, Tensor]) -> Callable[[], Tensor]:
+        """Return what is timed: attention, and the gradients of query, key and value where the workload has them."""
+        query, key, value = inputs
+        if not workload.backward:
+            return lambda: self.attend(query, key, value, workload.causal)
+        leaves = [tensor.detach().requires_grad_() for tensor in inputs]
+        gradient = torch.ones_like(value)
 
-    def extra_bytes(self, workload: Workload, seq_len: int) -> int:
-        """Predict the peak of what a call allocates, with some room for gradients and wider types."""
-        count: int = self.module.extra_bytes(**workload.shape(seq_len), **self.settings)
-        if workload.dtype == "float64":
-            count *= 2
-        return count * 5 // 2 + workload.input_bytes(seq_len) if workload.backward else count
+        def forward_and_backward() -> Tensor:
+            for leaf in leaves:
+                leaf.grad = None
+            output = self.attend(leaves[0], leaves[1], leaves[2], workload.causal)
+            output.backward(gradient)  # type: ignore[no-untyped-call]
+            return output
+
+        return forward_and_backward
 
     def about(self, workload: Workload, seq_len: int) -> str | None:
         """Say what really runs for these inputs, where a peer knows."""
@@ -182,10 +186,7 @@ def _misfit(
 def _trials(
     contender: Contender, workload: Workload, lengths: Sequence[int]
 ) -> Iterable[Callable[[], object]]:
-    """Give what shows whether the settings fit the lengths, cheap things first."""
-    for seq_len in lengths:
-        yield partial(contender.flops, workload, seq_len)
-        yield partial(contender.extra_bytes, workload, seq_len)
+    """Yield what shows whether the settings fit the lengths."""
     if lengths[0] <= TRIAL:
         # Not the workload itself: one small batch on the CPU tells as much. It also loads what is loaded at first use.
         query, key, value = (tensor[:1].cpu() for tensor in workload.inputs(lengths[0], dtype=torch.float32))

@@ -1,22 +1,14 @@
-"""Says before a cell is tried how much memory and time it will take."""
+"""How much time a cell will take, before it is tried, and who must be left out so that the rest fits the budget."""
 
 from __future__ import annotations
 
 from attncli.bench.contenders import Contender
+from attncli.bench.cost import predicted_flops
 from attncli.bench.record import Cell, Ledger
 from attncli.bench.rounds import FEWEST_IN_HASTE
-from attncli.bench.workload import Workload
 
 RUNS = FEWEST_IN_HASTE + 1
 """Calls that a cell takes at least: one to warm up and to measure memory, and one for each round."""
-
-
-def predict_bytes(contender: Contender, workload: Workload, seq_len: int) -> int:
-    """Predict what a cell needs at its peak, its inputs included.
-
-    Where the work is checked against float64 the check is small, and does not count.
-    """
-    return contender.extra_bytes(workload, seq_len) + workload.input_bytes(seq_len)
 
 
 def predict_seconds(contender: Contender, ledger: Ledger, seq_len: int) -> float:
@@ -24,7 +16,7 @@ def predict_seconds(contender: Contender, ledger: Ledger, seq_len: int) -> float
 
     Before anything was measured it is what the machine's peak would need, which nobody beats.
     """
-    flops = contender.flops(ledger.question.workload, seq_len)
+    flops = predicted_flops(ledger.costs[contender.name], seq_len)
     known = ledger.timed(contender.name)
     if not known:
         return flops / ledger.environment.peak_flops

@@ -8,6 +8,7 @@ from typing import Literal
 
 from attncli.bench.clock import Clock, Reading
 from attncli.bench.contenders import Contender
+from attncli.bench.cost import Costs
 from attncli.bench.environment import Environment
 from attncli.bench.statistics import Interval, interquartile_range, median
 from attncli.bench.workload import Workload
@@ -98,6 +99,7 @@ class Ledger:
         noise_floors: By length, how far apart the reference was measured from itself, as a share.
         controls: By length, the interval of that ratio.
         overheads: By contender, the seconds that next to nothing takes.
+        costs: By contender, what it costs at the two longest lengths that were measured.
         timed_seconds: Spent inside of readings, by the wall's clock.
         elapsed_seconds: Spent altogether.
     """
@@ -108,6 +110,7 @@ class Ledger:
     noise_floors: dict[int, float] = field(default_factory=dict)
     controls: dict[int, Interval | None] = field(default_factory=dict)
     overheads: dict[str, float] = field(default_factory=dict)
+    costs: dict[str, Costs] = field(default_factory=dict)
     left_out: Sequence[str] = ()
     about: dict[str, str] = field(default_factory=dict)
     timed_seconds: float = 0.0

@@ -13,9 +13,10 @@ import torch
 from attncli.bench.clock import Reading, no_garbage_collection, synchronize, time_call
 from attncli.bench.contenders import Contender
 from attncli.bench.correctness import Verdict, can_differentiate, check
+from attncli.bench.cost import Cost, count_flops, measure_costs, predicted_bytes, predicted_flops
 from attncli.bench.drawing import human_seconds
 from attncli.bench.footprint import fits, free_bytes, peak_extra_bytes
-from attncli.bench.prediction import affordable, fair_share, predict_bytes, predict_seconds, time_for_rounds
+from attncli.bench.prediction import affordable, fair_share, predict_seconds, time_for_rounds
 from attncli.bench.record import Cell, Ledger, Question, Status
 from attncli.bench.rounds import CONTROL, FEWEST_IN_HASTE, Call, Readings, Stop, repetitions, run_rounds
 from attncli.bench.statistics import is_noise, noise_floor, paired_ratio, paired_ratio_interval
@@ -35,6 +36,7 @@ class Ready:
     call: Call
     repeat: int
     peak_bytes: int | None
+    flops: int
 
 
 def run_bench(ledger: Ledger, tell: Tell = lambda text: None) -> None:
@@ -48,7 +50,7 @@ def run_bench(ledger: Ledger, tell: Tell = lambda text: None) -> None:
     question = ledger.question
     try:
         with no_garbage_collection(), _gradients(question):
-            verdicts = {one.name: _judge(one, question, tell) for one in question.contenders}
+            verdicts = {one.name: _judge(one, ledger, tell) for one in question.contenders}
             for seq_len in question.lengths:
                 _measure_length(ledger, seq_len, verdicts, started + question.budget, tell)
         ledger.complete = True
@@ -62,12 +64,19 @@ def _gradients(question: Question) -> Iterator[None]:
         yield
 
 
-def _judge(contender: Contender, question: Question, tell: Tell) -> Verdict:
+def _judge(contender: Contender, ledger: Ledger, tell: Tell) -> Verdict:
+    """Check that a contender computes what it says, and measure what it costs at short lengths."""
+    question = ledger.question
     tell(f"checking {contender.name}")
     verdict = check(contender, question.workload, question.lengths[-1])
     if verdict.status == "ok" and question.workload.backward:
         reason = can_differentiate(contender, question.workload)
-        return verdict if reason is None else Verdict("unsupported", verdict.max_abs_error, reason)
+        verdict = verdict if reason is None else Verdict("unsupported", verdict.max_abs_error, reason)
+    if verdict.status == "ok":
+        try:
+            ledger.costs[contender.name] = measure_costs(contender, question.workload, question.lengths[-1])
+        except (NotImplementedError, RuntimeError, ValueError) as error:
+            return Verdict("unsupported", verdict.max_abs_error, _one_line(error))
     return verdict
 
 
@@ -103,15 +112,13 @@ def _able(ledger: Ledger, seq_len: int, verdicts: dict[str, Verdict], deadline: 
         verdict = verdicts[contender.name]
         if verdict.status != "ok":
             status: Status = "wrong" if verdict.status == "wrong" else "unsupported"
-            skipped.append(_untimed(contender, question, seq_len, status, verdict.reason))
+            skipped.append(_untimed(contender, ledger, seq_len, status, verdict.reason))
             continue
-        needed, free = (
-            predict_bytes(contender, question.workload, seq_len),
-            free_bytes(question.workload.device),
-        )
+        needed = predicted_bytes(ledger.costs[contender.name], question.workload, seq_len)
+        free = free_bytes(question.workload.device)
         if not fits(needed, free):
             reason = f"needs {human_bytes(needed)}, {human_bytes(free or 0)} free"
-            skipped.append(_untimed(contender, question, seq_len, "too large", reason))
+            skipped.append(_untimed(contender, ledger, seq_len, "too large", reason))
             continue
         able.append(contender)
     seconds = {one.name: predict_seconds(one, ledger, seq_len) for one in able}
@@ -121,19 +128,20 @@ def _able(ledger: Ledger, seq_len: int, verdicts: dict[str, Verdict], deadline: 
         reason = (
             f"takes {human_seconds(dropped[contender.name])}, --budget leaves {human_seconds(share)} here"
         )
-        skipped.append(_untimed(contender, question, seq_len, "too slow", reason))
+        skipped.append(_untimed(contender, ledger, seq_len, "too slow", reason))
     ledger.cells += [replace(cell, max_abs_error=verdicts[cell.variant].max_abs_error) for cell in skipped]
     return [one for one in able if one.name not in dropped]
 
 
-def _untimed(contender: Contender, question: Question, seq_len: int, status: Status, reason: str) -> Cell:
+def _untimed(contender: Contender, ledger: Ledger, seq_len: int, status: Status, reason: str) -> Cell:
+    workload, costs = ledger.question.workload, ledger.costs.get(contender.name)
     return Cell(
         contender.name,
         seq_len,
         status,
-        question.clock,
-        predicted_bytes=predict_bytes(contender, question.workload, seq_len),
-        flops=contender.flops(question.workload, seq_len),
+        ledger.question.clock,
+        predicted_bytes=None if costs is None else predicted_bytes(costs, workload, seq_len),
+        flops=None if costs is None else round(predicted_flops(costs, seq_len)),
         reason=reason,
     )
 
@@ -147,49 +155,33 @@ def _prepare(
     """Warm a contender up, measuring its memory, and find how often a reading repeats it."""
     question = ledger.question
     device = question.workload.device
-    call = _call(contender, question, inputs)
+    call = contender.call(question.workload, inputs)
     try:
         if contender.name not in ledger.overheads:
             ledger.overheads[contender.name] = _overhead(contender, question)
+        flops = count_flops(contender, question.workload, seq_len, call)
         start = time.perf_counter()
         peak = peak_extra_bytes(call, device)
         seconds = time.perf_counter() - start
         if seconds < 0.02:  # the profiler's own time would count for much
             seconds = min(time_call(call, 1, device).wall for _ in range(3))
     except (torch.OutOfMemoryError, MemoryError):
-        return _untimed(contender, question, seq_len, "too large", "ran out of memory")
+        return _untimed(contender, ledger, seq_len, "too large", "ran out of memory")
     except (NotImplementedError, RuntimeError, ValueError) as error:
-        return _untimed(contender, question, seq_len, "failed", " ".join(str(error).split())[:120])
+        return _untimed(contender, ledger, seq_len, "failed", _one_line(error))
     if contender is question.reference or contender.peer:
         told = contender.about(question.workload, seq_len)
         if told:
             ledger.about[contender.name] = told
-    return Ready(contender, call, repetitions(seconds), peak)
-
-
-def _call(
-    contender: Contender, question: Question, inputs: tuple[torch.Tensor, torch.Tensor, torch.Tensor]
-) -> Call:
-    query, key, value = inputs
-    causal = question.workload.causal
-    if not question.workload.backward:
-        return lambda: contender.attend(query, key, value, causal)
-    leaves = [tensor.detach().requires_grad_() for tensor in inputs]
-    gradient = torch.ones_like(value)
-
-    def forward_and_backward() -> torch.Tensor:
-        for leaf in leaves:
-            leaf.grad = None
-        output = contender.attend(leaves[0], leaves[1], leaves[2], causal)
-        output.backward(gradient)  # type: ignore[no-untyped-call]
-        return output
-
-    return forward_and_backward
+    longest = ledger.costs[contender.name][1]
+    if peak is not None and seq_len > longest.seq_len:
+        ledger.costs[contender.name] = longest, Cost(seq_len, flops, peak)
+    return Ready(contender, call, repetitions(seconds), peak, flops)
 
 
 def _overhead(contender: Contender, question: Question) -> float:
     """Time next to nothing: what a call costs whatever its length."""
-    call = _call(contender, question, question.workload.inputs(TINY))
+    call = contender.call(question.workload, question.workload.inputs(TINY))
     try:
         call()
         synchronize(question.workload.device)
@@ -243,11 +235,12 @@ def _enter(
         found = readings.get(name, [])
         if len(found) < FEWEST_IN_HASTE:
             continue
-        cell = _untimed(one.contender, question, seq_len, "ok", "")
+        cell = _untimed(one.contender, ledger, seq_len, "ok", "")
         cell = replace(
             cell,
             readings=tuple(found),
             peak_bytes=one.peak_bytes,
+            flops=one.flops,
             max_abs_error=verdicts[name].max_abs_error,
         )
         ledger.cells.append(_compared(cell, reference, ledger))
@@ -267,3 +260,7 @@ def _compared(cell: Cell, reference: list[float], ledger: Ledger) -> Cell:
     interval = paired_ratio_interval(cell.seconds, reference)
     floor = ledger.noise_floors.get(cell.seq_len, 0.0)
     return replace(cell, ratio=ratio, ratio_interval=interval, noise=is_noise(ratio, interval, floor))
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())[:120]

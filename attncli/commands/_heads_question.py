@@ -111,6 +111,7 @@ def ask(
         "pair_field": corpus.pair_field,
         "truncate": model.truncate,
         "dtype": model.dtype,
+        "no_adapter": model.no_adapter or None,
         "probe": None
         if drawn is None
         else {"texts": len(drawn.first), "length": drawn.length, "ids": probe.ids},

@@ -183,6 +183,7 @@ def _refuse_loading_options(name: str, model: ModelOptions) -> None:
         "--device-map": model.device_map is not None,
         "--attention": model.attention is not None,
         "--revision": model.revision is not None,
+        "--no-adapter": model.no_adapter,
     }
     for option, was in given.items():
         if was:
@@ -279,4 +280,5 @@ def load_options(model: ModelOptions) -> LoadOptions:
         offline=model.offline,
         device_map=model.device_map,
         offload_folder=model.offload_folder,
+        adapter=not model.no_adapter,
     )

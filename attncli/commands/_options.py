@@ -178,6 +178,9 @@ class ModelOptions:
     allow_pickle: Annotated[
         bool, typer.Option("--allow-pickle", help="Load pickled weights, which can run any code.")
     ] = False
+    no_adapter: Annotated[
+        bool, typer.Option("--no-adapter", help="Leave out the adapter (LoRA) that lies with the model.")
+    ] = False
     truncate: Annotated[
         bool, typer.Option("--truncate", help="Cut a text that is too long for the model.")
     ] = False
@@ -223,6 +226,7 @@ class ScratchOptions:
         typer.Option(
             metavar="N",
             min=0,
+            max=2**63 - 1,
             help="Seed of the scratch model's weights, or of --temperature's draws; 0 by default.",
         ),
     ] = None

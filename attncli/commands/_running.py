@@ -92,6 +92,7 @@ def provenance(run: Run | None = None) -> Provenance:
         attncli=__version__,
         torch=_version("torch"),
         transformers=_version("transformers") if pretrained else None,
+        peft=_version("peft") if run is not None and run.source.adapter is not None else None,
         argv=ARGV.get(),
         seed=None if run is None else run.seed,
     )
@@ -101,9 +102,9 @@ def tell_checks(run: Run, output: OutputOptions) -> None:
     """With ``-v``, say on stderr what was captured and how far the self-checks were from failing."""
     if not output.verbose:
         return
-    say(
-        f"source: {safe_label(run.source.name)} ({run.source.family}, {run.source.dtype}, {run.source.device})"
-    )
+    name, adapter = safe_label(run.source.name), run.source.adapter
+    applied = "" if adapter is None else f", with the adapter {safe_label(adapter)}"
+    say(f"source: {name} ({run.source.family}, {run.source.dtype}, {run.source.device}{applied})")
     seen = ", ".join(f"{sum(site.kind == kind for site in run.sites)} {kind}" for kind in KINDS)
     stopped = "; then the model was stopped" if run.stopped else ""
     say(

@@ -90,7 +90,9 @@ class Care:
     panel: ClassVar[str] = "How"
 
     threads: Annotated[int, typer.Option(metavar="N", min=1, help="Threads of PyTorch.")] = 1
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Seed of inputs and order.")] = 0
+    seed: Annotated[
+        int, typer.Option(metavar="N", min=0, max=2**63 - 1, help="Seed of inputs and order.")
+    ] = 0
     precision: Annotated[
         float, typer.Option(metavar="SHARE", help="Measure until medians are certain to this share.")
     ] = 0.03

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 from attncli.errors import UsageError
 from attncli.labels import ascii_label, safe_label
 from attncli.render import Options
-from attncli.render.decimals import number_texts, row_texts
 from attncli.view import NO_COLUMN, Listed, Matrix, MatrixGrid, Steps, View
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from attncli.record import Token, Tokens
 
 _WITHOUT_NUMBER = {"path_length": "never"}
@@ -219,19 +221,24 @@ def largest_of_rows(matrix: Matrix) -> set[tuple[int, int]]:
     return set(zip(rows.tolist(), columns.tolist(), strict=True))
 
 
-def float_texts(row: Sequence[float]) -> list[str]:
+def float_texts(row: Sequence[float] | NDArray[np.float32]) -> list[str]:
     """Write float32 numbers in the fewest digits that read back as the same; undefined ones are ``nan``.
 
-    >>> float_texts([0.1, 1, 0, -1e-5, float("nan")])
-    ['0.1', '1.0', '0.0', '-1e-05', 'nan']
+    >>> float_texts([0.1, 1, -0.0, -1e-7, float("nan")])
+    ['0.1', '1.0', '0.0', '-1e-7', 'nan']
     """
     import numpy as np
+    import orjson
 
-    return number_texts(np.asarray(row, dtype=np.float32))
+    values = np.asarray(row, dtype=np.float32) + np.float32(0)  # −0 becomes 0
+    texts = (
+        orjson.dumps(values, option=orjson.OPT_SERIALIZE_NUMPY).decode().strip("[]").replace("null", "nan")
+    )
+    return texts.split(",") if texts else []
 
 
 def matrix_texts(matrix: Matrix, unit: str) -> Iterator[list[str]]:
     """Write a matrix row by row: weights as `float_texts`, a mask as 0 and 1."""
     if unit != "mask":
-        return row_texts(matrix.values)
+        return map(float_texts, matrix.values)
     return (["1" if value > 0 else "0" for value in row.tolist()] for row in matrix.values)

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from attncli.record import Provenance, Token
 from attncli.registry import Entry
 from attncli.render import Options
-from attncli.render.decimals import row_texts
-from attncli.render.grids import strongest_keys
+from attncli.render.grids import float_texts, strongest_keys
 from attncli.view import SCHEMA, Curves, Header, HeadRanking, Matrix, MatrixGrid, Steps, Table, View
 
 if TYPE_CHECKING:
@@ -191,10 +190,8 @@ def _array_text(array: np.ndarray[Any, Any]) -> str:
 
 
 def _row_texts(array: np.ndarray[Any, Any]) -> Iterator[list[str]]:
-    import numpy as np
-
     if array.dtype.kind != "f":
         yield from ([str(value) for value in row.tolist()] for row in array)
         return
-    for texts, finite in zip(row_texts(array), np.isfinite(array).all(axis=1).tolist(), strict=True):
-        yield texts if finite else ["null" if text[-1] in "fn" else text for text in texts]
+    for row in array:
+        yield ["null" if text == "nan" else text for text in float_texts(row)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from logging import ERROR, getLogger
 from pathlib import Path
@@ -13,8 +13,10 @@ from typing import Any
 
 from attncli.errors import CaptureError, ModelError, UsageError, did_you_mean
 from attncli.labels import safe_label
+from attncli.sources.adapters import WITHOUT, Adapter, fetch_adapter, find_adapter
 from attncli.sources.folders import may_reach_hub, missing_model, resolve_model_folder
 from attncli.sources.tokens import load_tokenizer
+from attncli.sources.vocabulary_check import check_vocabulary
 
 DEVICE_MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
 
@@ -50,6 +52,7 @@ class LoadOptions:
         device_map: Spreads the model over several devices and the disk, by accelerate: ``auto`` or another of
             `DEVICE_MAPS`, or a device for each part's name; `device` is then not used.
         offload_folder: Where parts that are on disk are written.
+        adapter: Whether an adapter beside the weights, or in their place, is applied; else its base model is loaded.
     """
 
     revision: str | None = None
@@ -62,17 +65,23 @@ class LoadOptions:
     head: bool = False
     device_map: str | Mapping[str, str | int] | None = None
     offload_folder: str | None = None
+    adapter: bool = True
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """A model, ready to run, and its tokenizer (None where the model takes no text)."""
+    """A model, ready to run, and its tokenizer (None where the model takes no text).
+
+    Args:
+        adapter: The adapter that was applied to it, as the user named it.
+    """
 
     name: str
     model: Any
     tokenizer: Any
     options: LoadOptions
     folder: Path | None
+    adapter: Adapter | None = None
 
     @property
     def family(self) -> str:
@@ -111,6 +120,29 @@ def load(name: str, options: LoadOptions | None = None, *, tokenizer: bool = Tru
     """
     options = options or LoadOptions()
     _check_device_map(options)
+    adapter = _adapter(name, options)
+    if adapter is None:
+        return _load(name, options, tokenizer)
+    if options.adapter:
+        adapter.check(options.allow_pickle)
+    try:
+        base = _load(adapter.base, _for_base(adapter, options), tokenizer and not adapter.has_tokenizer)
+    except ModelError as error:
+        if adapter.base == name:
+            raise
+        raise ModelError(
+            f"{safe_label(name)}: an adapter, and its base model cannot be loaded: {error.message}",
+            error.hint,
+        ) from error
+    if tokenizer and adapter.has_tokenizer:
+        with _translated(name, options):
+            base = replace(base, tokenizer=_load_tokenizer(adapter.folder, options))
+    if not options.adapter:
+        return base
+    return replace(base, adapter=adapter.apply(base.model, allow_pickle=options.allow_pickle))
+
+
+def _load(name: str, options: LoadOptions, tokenizer: bool) -> Loaded:
     folder = _local_folder(name, options, tokenizer)
     if folder is None and (options.offline or not may_reach_hub()):
         # Asked anyway, the hub's client would go on trying for a minute.
@@ -141,12 +173,30 @@ def _config(name: str, options: LoadOptions) -> Any:
     from transformers import AutoConfig
 
     try:
+        adapter = _adapter(name, options)
+        if adapter is not None:
+            name, options = adapter.base, _for_base(adapter, options)
         folder = _local_folder(name, options, False)
         if folder is None and (options.offline or not may_reach_hub()):
             return None
         return AutoConfig.from_pretrained(folder or name, **_common(options))
     except (OSError, ValueError, ModelError):
         return None
+
+
+def _adapter(name: str, options: LoadOptions) -> Adapter | None:
+    """Find the adapter that a name stands for, or that lies beside the model of this name."""
+    folder = resolve_model_folder(name, options.revision or "main")
+    if folder is None and not options.offline and may_reach_hub():
+        folder = fetch_adapter(name, options.revision)
+    return find_adapter(name, folder)
+
+
+def _for_base(adapter: Adapter, options: LoadOptions) -> LoadOptions:
+    """Return the options that an adapter's base model is loaded with; a revision is that of the adapter."""
+    if adapter.is_beside:
+        return options
+    return replace(options, revision=None if Path(adapter.base).is_dir() else adapter.base_revision)
 
 
 def _local_folder(name: str, options: LoadOptions, tokenizer: bool) -> Path | None:
@@ -173,12 +223,16 @@ def _load_tokenizer(where: str | Path, options: LoadOptions) -> Any:
     from transformers import AutoTokenizer
 
     try:
-        return AutoTokenizer.from_pretrained(where, **_common(options))
+        made = AutoTokenizer.from_pretrained(where, **_common(options))
     except Exception:  # the tokenizers library raises nothing more special
         folder = resolve_model_folder(str(where), options.revision or "main")
         if folder is not None:
             _check_tokenizer(folder)
         raise
+    folder = resolve_model_folder(str(where), options.revision or "main")
+    if folder is not None:
+        check_vocabulary(made, folder, safe_label(str(where)))
+    return made
 
 
 def _check_tokenizer(folder: Path) -> None:
@@ -191,6 +245,10 @@ def _check_tokenizer(folder: Path) -> None:
 
 
 def _load_model(where: str | Path, options: LoadOptions) -> Any:
+    from transformers import AutoConfig
+
+    from attncli.sources.checkpoint import check_filled, check_quantisation
+
     keywords = _common(options) | {
         "dtype": _dtype(options),
         "use_safetensors": None if options.allow_pickle else True,
@@ -199,20 +257,26 @@ def _load_model(where: str | Path, options: LoadOptions) -> Any:
         keywords["attn_implementation"] = options.attention
     if options.device_map is not None:
         keywords |= {"device_map": options.device_map, "offload_folder": options.offload_folder}
-    model, report = _model_class(where, options).from_pretrained(where, output_loading_info=True, **keywords)
-    _check_missing(report["missing_keys"], str(where))
-    if options.head:
-        _check_head(report["missing_keys"], str(where))
+    config = AutoConfig.from_pretrained(where, **_common(options))
+    name = safe_label(str(where))
+    check_quantisation(config, where if isinstance(where, Path) else None, name)
+    model, report = _model_class(config, options).from_pretrained(
+        where, output_loading_info=True, adapter_kwargs=WITHOUT, **keywords
+    )
+    folder = resolve_model_folder(str(where), options.revision or "main")
+    if folder != where:  # it has been downloaded just now
+        check_quantisation(config, folder, name)
+    if check_filled(model, report, name, folder=folder, head=options.head):
+        raise _no_head(name)
     return (model if options.device_map is not None else model.to(options.device)).eval()
 
 
-def _model_class(where: str | Path, options: LoadOptions) -> Any:
-    from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoModelForSeq2SeqLM
+def _model_class(config: Any, options: LoadOptions) -> Any:
+    from transformers import AutoModel, AutoModelForCausalLM, AutoModelForSeq2SeqLM
     from transformers import AutoModelForSpeechSeq2Seq as Speech
 
     if not options.head:
         return AutoModel
-    config = AutoConfig.from_pretrained(where, **_common(options))
     if type(config) in Speech._model_mapping:
         return Speech
     return AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
@@ -262,24 +326,6 @@ def _dtype(options: LoadOptions) -> Any:
             f"--dtype {options.dtype}: no such type", did_you_mean(options.dtype, [*known, "auto"])
         )
     return known[options.dtype]
-
-
-def _check_missing(missing: set[str], where: str) -> None:
-    """Refuse a model whose attention would run on random numbers."""
-    words = ("attn", "attention", "query", "key", "value", "qkv", "q_proj", "k_proj", "v_proj", "embed")
-    harmful = sorted(key for key in missing if any(word in key.lower() for word in words))
-    if harmful:
-        raise ModelError(
-            f"{where}: the checkpoint lacks {len(harmful)} of the model's weights ({harmful[0]}, …)",
-            "its config.json and its weights do not belong together",
-        )
-
-
-def _check_head(missing: set[str], where: str) -> None:
-    """Refuse a model that would predict tokens by random numbers."""
-    lacking = sorted(key for key in missing if any(word in key for word in ("head", "cls.", "embed_out")))
-    if lacking:
-        raise _no_head(where)
 
 
 def _no_head(name: str) -> ModelError:

@@ -14,6 +14,7 @@ from attncli.record import Kind, Token, Tokens
 from attncli.sources.loading import Loaded
 from attncli.sources.sites import Stacks
 from attncli.sources.tokens import positions, tokens_from_encoding
+from attncli.sources.vocabulary_check import notes_on_text
 
 _NO_LIMIT = 10**9
 _OTHER_INPUTS = {
@@ -174,6 +175,7 @@ def encode(
         raise CaptureError(f"{loaded.name}: its tokenizer gives no offsets", "save it as a fast tokenizer")
     backend = loaded.tokenizer.backend_tokenizer
     tokens = tokens_from_encoding(backend, made.encodings[0], text=text, pair=pair)
+    notes += tuple(notes_on_text(tokens, text, pair, loaded.tokenizer.unk_token_id))
     accepted = ("input_ids", "attention_mask", "token_type_ids")
     device = loaded.device
     tensors = {name: made[name].to(device) for name in accepted if name in made}

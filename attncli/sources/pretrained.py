@@ -151,17 +151,20 @@ class PretrainedSource:
     def result(self, emitter: Emitter, notes: Sequence[str]) -> Run:
         """Tell what a run has shown to an emitter."""
         notes = [*notes, *self._what_was_seen(emitter)]
-        model, options = self.loaded.model, self.loaded.options
+        model, options, adapter = self.loaded.model, self.loaded.options, self.loaded.adapter
         captures = {report.capture for report in emitter.reports}
         info = SourceInfo(
             name=self.loaded.name,
             kind="pretrained",
             family=self.loaded.family,
             revision=options.revision,
+            adapter=None if adapter is None else adapter.name,
             dtype=str(model.dtype).removeprefix("torch."),
             device=self.loaded.devices,
             capture="eager" if captures == {"eager"} else "interface",
         )
+        if adapter is not None:
+            notes += [f"the adapter ({adapter.kind}) is applied: --no-adapter leaves it out", *adapter.notes]
         if not self.verify:
             notes = [*notes, "unverified: the self-checks were switched off (--no-verify)"]
         sites, reports = tuple(emitter.sites), tuple(emitter.reports)

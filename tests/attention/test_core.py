@@ -302,3 +302,25 @@ def test_kv_heads_that_do_not_divide_are_told():
 def test_kv_heads_repeat_in_groups_not_in_turns():
     tensor = torch.arange(2.0).reshape(1, 2, 1, 1)
     assert repeat_kv(tensor, 6).flatten().tolist() == [0, 0, 0, 1, 1, 1]
+
+
+def test_half_precision_is_computed_in_float32_and_comes_back_as_it_was() -> None:
+    x = (200 * torch.randn(1, 1, 5, 64, generator=torch.Generator().manual_seed(0))).half()
+    output, weights = scaled_dot_product_attention(x, x, x)
+    assert output.dtype == weights.dtype == torch.float16
+    torch.testing.assert_close(output, torch.nn.functional.scaled_dot_product_attention(x, x, x))
+
+
+def test_a_row_whose_bias_is_minus_infinity_gives_zeros_and_no_nan_gradient() -> None:
+    q = torch.randn(1, 1, 3, 8, generator=torch.Generator().manual_seed(1), requires_grad=True)
+    bias = torch.zeros(3, 3).index_fill(0, torch.tensor([1]), -torch.inf)
+    output, weights = scaled_dot_product_attention(q, q, q, bias=bias)
+    output.sum().backward()
+    assert not output[0, 0, 1].any() and not weights[0, 0, 1].any()
+    assert q.grad is not None and q.grad.isfinite().all()
+
+
+def test_no_keys_at_all_give_zeros_as_torch_does() -> None:
+    q, k, v = torch.randn(1, 2, 3, 8), torch.zeros(1, 2, 0, 8), torch.zeros(1, 2, 0, 5)
+    output, weights = scaled_dot_product_attention(q, k, v)
+    assert torch.equal(output, torch.zeros(1, 2, 3, 5)) and weights.shape == (1, 2, 3, 0)

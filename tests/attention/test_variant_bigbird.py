@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from counting import flops
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -109,17 +110,8 @@ def test_short_texts_are_full_attention() -> None:
 
 
 def test_work_is_that_of_the_blocks() -> None:
-    sizes = {
-        "batch": 1,
-        "heads": 1,
-        "query_len": 4096,
-        "key_len": 4096,
-        "head_dim": 1,
-        "value_dim": 1,
-        "causal": False,
-    }
     # Two global blocks see all 64; blocks 1 and 62 see 4 and 3 drawn ones, the other 60 see 5 and 3.
-    assert bigbird.flops(**sizes) == 4 * 64 * 64 * (2 * 64 + 2 * 7 + 60 * 8)
+    assert flops(bigbird, 4096, causal=False) == 4 * 64 * 64 * (2 * 64 + 2 * 7 + 60 * 8)
 
 
 def test_weights_are_nowhere_zero_within_the_mask_of_the_first_head() -> None:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
-import sys
 import types
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch.utils.flop_counter import FlopCounterMode
 
 from attncli.attention.decay import decay_matrix, decay_rates
-from attncli.attention.multi_scale_retention import MultiScaleRetention
 from attncli.attention.positions import retention_frequencies
 from attncli.attention.variants import retention
 
@@ -244,24 +241,6 @@ def test_inputs_and_the_random_state_stay_as_they_were():
     assert torch.equal(torch.random.get_rng_state(), state)
 
 
-@pytest.mark.parametrize("normalize", [False, True])
-@pytest.mark.parametrize(("length", "chunk"), [(20, 6), (24, 6), (3, 64)])
-def test_flops_are_what_torch_counts(length, chunk, normalize):
-    with FlopCounterMode(display=False) as counter:
-        retention.attend(*tensors(length), chunk=chunk, normalize=normalize)
-    assert counter.get_total_flops() == retention.flops(
-        batch=BATCH,
-        heads=HEADS,
-        query_len=length,
-        key_len=length,
-        head_dim=HEAD_DIM,
-        value_dim=VALUE_DIM,
-        causal=True,
-        chunk=chunk,
-        normalize=normalize,
-    )
-
-
 def test_what_does_not_fit_is_told(as_a_user):
     query, key, value = tensors(5)
     with pytest.raises(ValueError, match="causal only"):
@@ -277,44 +256,6 @@ def test_what_does_not_fit_is_told(as_a_user):
 
 
 # -- the block ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("norm", ["rms", "group"])
-def test_the_forms_of_the_block_agree(norm):
-    torch.manual_seed(0)
-    block = MultiScaleRetention(12, 3, norm=norm).double()
-    x = torch.randn(2, 10, 12, dtype=torch.float64)
-    expected = block(x, form="parallel")
-    torch.testing.assert_close(block(x, form="chunkwise", chunk=4), expected, rtol=0, atol=1e-10)
-    first, state = block.step(x[:, :6])
-    rest, _ = block.step(x[:, 6:], state)
-    torch.testing.assert_close(torch.cat((first, rest), dim=1), expected, rtol=0, atol=1e-10)
-
-
-def test_normalising_the_rows_matters_to_the_block_only_through_its_epsilon():
-    torch.manual_seed(0)
-    x = torch.randn(2, 10, 12, dtype=torch.float64)
-    plain = MultiScaleRetention(12, 3, normalize=False, eps=0.0).double()
-    normalised = MultiScaleRetention(12, 3, normalize=True, eps=0.0).double()
-    normalised.load_state_dict(plain.state_dict())
-    torch.testing.assert_close(plain(x), normalised(x), rtol=0, atol=1e-10)
-    plain.eps = normalised.eps = 1e-2
-    assert (plain(x) - normalised(x)).abs().max() > 1e-4
-
-
-def test_the_group_norm_of_the_block_is_that_of_torch():
-    torch.manual_seed(0)
-    x = torch.randn(2, 3, 10, 8, dtype=torch.float64)
-    expected = torch.nn.functional.group_norm(x.transpose(1, 2).reshape(20, 24), 3, eps=1e-6)
-    normed = MultiScaleRetention(12, 3, norm="group")._normed(x).transpose(1, 2).reshape(20, 24)
-    torch.testing.assert_close(normed, expected)
-
-
-def test_a_block_that_does_not_divide_is_told(as_a_user):
-    with pytest.raises(ValueError, match="must be whole and even, got d_model 9, 3 heads"):
-        MultiScaleRetention(9, 3)
-    with pytest.raises(ValueError, match="'rms' or 'group', got 'layer'"):
-        MultiScaleRetention(12, 3, norm="layer")
 
 
 # -- what others wrote -------------------------------------------------------------------------------------------------
@@ -394,29 +335,3 @@ def test_it_equals_flash_linear_attentions_naive_retention():
     expected = naive(query, key, value)
     ours = retention.attend(query, key, value, rotate=False, chunk=16)
     assert (ours - expected).abs().max() < 5e-6 * expected.abs().max()
-
-
-def test_the_block_equals_the_official_one(monkeypatch):
-    pytest.importorskip("torchscale", reason="the official code of the paper")
-    for name in ("fairscale", "fairscale.nn", "timm", "timm.models", "timm.models.layers"):
-        module = types.ModuleType(name)
-        module.checkpoint_wrapper = module.wrap = module.drop_path = None
-        monkeypatch.setitem(sys.modules, name, module)
-    retnet = pytest.importorskip("torchscale.architecture.retnet")
-    arguments = types.SimpleNamespace(
-        decoder_embed_dim=24,
-        decoder_retention_heads=3,
-        recurrent_chunk_size=4,
-        layernorm_eps=1e-5,
-        multiway=False,
-    )
-    torch.manual_seed(0)
-    theirs = retnet.MultiScaleRetention(arguments, 24, 48, 3).double()
-    ours = MultiScaleRetention(24, 3, eps=1e-5).double()
-    for name in ("query", "key", "value", "gate"):
-        getattr(ours, name).weight.data = getattr(theirs, f"{name[0]}_proj").weight.data
-    ours.output.weight.data = theirs.out_proj.weight.data
-    x = torch.randn(2, 12, 24, dtype=torch.float64)
-    (sin, cos), mask = retnet.RetNetRelPos(arguments).double()(12)
-    with torch.no_grad():
-        torch.testing.assert_close(ours(x), theirs(x, ((sin, cos), mask)), rtol=0, atol=5e-6)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from counting import flops
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -130,12 +131,15 @@ def test_weights_are_nowhere_zero_within_the_mask() -> None:
     assert torch.equal(weights[1, 3] > 0.0, mask)
 
 
-def test_work_and_memory_grow_with_n_and_not_with_its_square() -> None:
-    sizes = {"batch": 1, "heads": 8, "head_dim": 64, "value_dim": 64, "causal": True}
-    work = [sliding_window.flops(query_len=n, key_len=n, **sizes) for n in (4096, 8192, 16384)]
+def test_work_grows_with_n_and_not_with_its_square() -> None:
+    work = [flops(sliding_window, n, causal=True) for n in (4096, 8192, 16384)]
     assert work[1] / work[0] < 2.1 and work[2] / work[1] < 2.05
-    assert work[0] == 4 * 8 * 64 * sum(64 * min(320, (block + 1) * 64) for block in range(64))
-    assert sliding_window.extra_bytes(query_len=65536, key_len=65536, **sizes) < 2.1 * 4 * 8 * 65536 * 64
+    assert work[0] == 4 * sum(64 * min(320, (block + 1) * 64) for block in range(64))
+
+
+def test_global_tokens_cost_their_columns_and_rows() -> None:
+    plain, with_global = (flops(sliding_window, 512, causal=True, window=64, global_tokens=g) for g in (0, 3))
+    assert with_global - plain > 4 * 3 * 512  # the columns, and the rows besides
 
 
 def test_more_queries_than_keys_are_refused() -> None:

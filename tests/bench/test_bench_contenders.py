@@ -78,24 +78,5 @@ def test_peers_keep_shape_and_inputs_and_where_causal_do_not_see_the_future(name
         torch.testing.assert_close(peer.attend(query, key, value, True)[:, :, :5], output[:, :, :5])
 
 
-def test_peers_count_operations_as_torch_does() -> None:
-    from torch.utils.flop_counter import FlopCounterMode
-
-    workload = Workload(batch=2, heads=3, head_dim=4, causal=False)
-    peer = find_contender("convolution", ("kernel=5",))
-    with FlopCounterMode(display=False) as counter:
-        peer.attend(*workload.inputs(11), False)
-    assert peer.flops(workload, 11) == counter.get_total_flops()
-    recurrent = find_contender("recurrent")
-    assert recurrent.flops(workload, 11) == 2 * 2 * 11 * 4 * (12 * 12 + 12 * 12)
-    assert find_contender("sdpa").flops(workload, 11) == 4 * 2 * 3 * 11 * 11 * 4
-
-
-def test_gradients_count_three_times() -> None:
-    full = find_contender("full")
-    once, thrice = full.flops(SMALL, 9), full.flops(Workload(heads=2, head_dim=6, backward=True), 9)
-    assert thrice == 3 * once
-
-
 def test_a_variant_may_take_part_twice_under_a_label() -> None:
     assert find_contender("convolution", ("kernel=5",), label="wide").name == "wide"

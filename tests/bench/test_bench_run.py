@@ -47,7 +47,7 @@ def test_a_wrong_implementation_is_never_timed() -> None:
     from attncli.attention.variants import full
 
     def wrong(query, key, value, *, causal):
-        assert query.shape[2] <= 331, "it was tried at the length of the benchmark"
+        assert query.shape[2] <= 331, "it was measured though it is wrong"
         return full.attend(query, key, value, causal=False)
 
     made = run(question(contender("right"), contender("wrong", wrong), lengths=(400, 500)))
@@ -60,7 +60,7 @@ def test_what_would_not_fit_is_never_tried(monkeypatch: pytest.MonkeyPatch) -> N
     from attncli.attention.variants import full
 
     def attend(query, key, value, *, causal):
-        assert query.shape[2] <= 400, "it was tried"
+        assert query.shape[2] <= 2048, "it was tried"
         return full.attend(query, key, value, causal=causal)
 
     monkeypatch.setattr("attncli.bench.run.free_bytes", lambda device: 20 * 2**30)
@@ -73,8 +73,8 @@ def test_what_would_outlast_the_budget_is_left_out() -> None:
     def flops(**shape: int) -> int:
         return shape["query_len"] ** 6
 
-    made = run(question(contender("one", flops=flops), lengths=(16, 300), budget=20.0))
-    (late,) = [cell for cell in made.cells if cell.seq_len == 300]
+    made = run(question(contender("one", flops=flops), lengths=(16, 3000), budget=20.0))
+    (late,) = [cell for cell in made.cells if cell.seq_len == 3000]
     assert late.status == "too slow" and "--budget leaves" in late.reason
 
 

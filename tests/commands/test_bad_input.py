@@ -61,7 +61,7 @@ BAD: list[tuple[tuple[str, ...], int, str]] = [
     (("mask", "slidingwindow"), 2, 'did you mean "sliding-window"?'),
     (("mask", "sliding-window", "--set", "window=0"), 2, "must be at least 1"),
     (("mask", "sliding-window", "--set", "windw=3"), 2, 'did you mean "window"?'),
-    (("mask", "sliding-window", "--set", f"window={10**30}"), 2, "too big"),
+    (("mask", "sliding-window", "--set", f"window={10**30}"), 2, "must be at most"),
     (("mask", "sparse-fixed", "--set", "stride=4"), 2, "got summary=8 and stride=4"),
     (("mask", "dsa", "-n", "4", "--set", "top-k=5"), 2, "at most the 4 keys there are, got 5"),
     (("mask", "bigbird", "--causal"), 2, "bigbird has no causal form"),

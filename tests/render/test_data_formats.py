@@ -69,7 +69,7 @@ def test_the_json_document_has_the_documented_keys() -> None:
 
 def test_json_weights_are_written_in_the_fewest_digits() -> None:
     text = json_format.render(small([[0.1, 0.9, 0], [1e-7, 1, 1 / 3]]), PLAIN).decode()
-    assert "[[0.1, 0.9, 0.0], [1e-07, 1.0, 0.33333334]]" in text
+    assert "[[0.1, 0.9, 0.0], [1e-7, 1.0, 0.33333334]]" in text
 
 
 def test_undefined_weights_become_null_and_empty() -> None:

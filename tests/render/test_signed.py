@@ -162,7 +162,7 @@ def test_data_formats_carry_plain_numbers_below_nought() -> None:
         [[-0.31, 120.0], [-1e-7, 0.0]],
     )
     rows = list(csv.DictReader(io.StringIO(csv_format.render(view, Options()).decode(), newline="")))
-    assert [row["weight"] for row in rows] == ["-0.31", "120.0", "-1e-07", "0.0"]
+    assert [row["weight"] for row in rows] == ["-0.31", "120.0", "-1e-7", "0.0"]
     with np.load(io.BytesIO(npz.render(view, Options())), allow_pickle=False) as archive:
         assert archive["signed"].dtype == np.float32 and archive["signed.allowed"].tolist()[0][1] == [
             True,

@@ -45,6 +45,7 @@ def mask(
             [0, 1, 0, 1, 0],
             [0, 0, 1, 0, 1]], dtype=torch.int32)
     """
+    ENTRY.check(kernel=kernel, layer=layer)
     step = _step(key_len, kernel, layer if dilated else 0)
     distance = torch.arange(key_len - query_len, key_len).unsqueeze(-1) - torch.arange(key_len)
     return (distance >= 0) & (distance % step == 0) & (distance // step < min(kernel, key_len))
@@ -52,6 +53,7 @@ def mask(
 
 def reach(query_len: int, key_len: int, *, kernel: int = 3, dilated: bool = True, layer: int = 0) -> Reach:
     """See `mask`. Where dilated, the layers end where the next one would see nothing but itself."""
+    ENTRY.check(kernel=kernel, layer=layer)
     shown = _layer(query_len, key_len, kernel, layer if dilated else 0)
     layers: tuple[Layer, ...] = ()
     notes: tuple[str, ...] = ()

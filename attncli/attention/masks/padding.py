@@ -39,6 +39,7 @@ def mask(
     tensor([[1, 1, 1, 0],
             [1, 1, 1, 0]], dtype=torch.int32)
     """
+    ENTRY.check(pad=pad)
     _check(pad, key_len)
     key = torch.arange(key_len)
     real = key < key_len - pad if side == "right" else key >= pad
@@ -48,6 +49,7 @@ def mask(
 
 def reach(query_len: int, key_len: int, *, pad: int = 2, side: str = "right", causal: bool = False) -> Reach:
     """See `mask`. Padding is never reached, so that a path to every position ends only where there is none."""
+    ENTRY.check(pad=pad)
     _check(pad, key_len)
     first, last = (0, key_len - pad) if side == "right" else (pad, key_len)
     stops = np.minimum(own_positions(query_len, key_len) + 1, last) if causal else last

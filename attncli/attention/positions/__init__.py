@@ -5,15 +5,7 @@ the scores. The frequencies that rotate are plain tensors, made by the functions
 """
 
 from attncli.attention.positions.alibi import alibi_bias, alibi_slopes
-from attncli.attention.positions.frequencies import (
-    dynamic_frequencies,
-    linear_frequencies,
-    llama3_frequencies,
-    retention_frequencies,
-    rotary_frequencies,
-    yarn_attention_factor,
-    yarn_frequencies,
-)
+from attncli.attention.positions.frequencies import retention_frequencies, rotary_frequencies
 from attncli.attention.positions.rotary import apply_rotary
 from attncli.attention.positions.sinusoidal import sinusoidal_positions
 
@@ -21,12 +13,7 @@ __all__ = [
     "alibi_bias",
     "alibi_slopes",
     "apply_rotary",
-    "dynamic_frequencies",
-    "linear_frequencies",
-    "llama3_frequencies",
     "retention_frequencies",
     "rotary_frequencies",
     "sinusoidal_positions",
-    "yarn_attention_factor",
-    "yarn_frequencies",
 ]

@@ -66,31 +66,3 @@ class Variant(Protocol):
         A variant whose choice depends on the content (a top-k selector) gives the pairs it may choose from; a pattern
         that differs by head gives that of head 0.
         """
-
-    def flops(
-        self,
-        *,
-        batch: int,
-        heads: int,
-        query_len: int,
-        key_len: int,
-        head_dim: int,
-        value_dim: int,
-        causal: bool,
-        **settings: Any,
-    ) -> int:
-        """Count the multiply-adds of `attend`'s matrix products, times two, exactly."""
-
-    def extra_bytes(
-        self,
-        *,
-        batch: int,
-        heads: int,
-        query_len: int,
-        key_len: int,
-        head_dim: int,
-        value_dim: int,
-        causal: bool,
-        **settings: Any,
-    ) -> int:
-        """Predict the peak of what `attend` allocates in float32, its output included, in bytes (an upper estimate)."""

@@ -25,12 +25,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attncli.attention.block_layout import BlockLayout
+from attncli.attention.core import precise
 from attncli.attention.flash import flash_attention
-from attncli.attention.inputs import check_lengths, check_self_attention, precise, without_padding
+from attncli.attention.inputs import check_lengths, check_self_attention, without_padding
 from attncli.attention.patterns import pattern_weights
 from attncli.attention.reach import Reach, Segments, segments
 from attncli.attention.stretches import cut, pick
-from attncli.attention.tiles import attend_tile, closed, extent, tile_numbers
+from attncli.attention.tiles import attend_tile, closed
 from attncli.registry import Entry, Parameter
 
 ENTRY = Entry(
@@ -42,7 +43,7 @@ ENTRY = Entry(
         Parameter("random_blocks", 3, "key blocks drawn for each query block and head", minimum=0, example=1),
         Parameter("global_blocks", 1, "blocks at each end that see all and that all see", minimum=0),
         Parameter("window_blocks", 1, "neighbouring blocks seen on each side", minimum=0),
-        Parameter("seed", 0, "of the random blocks", minimum=0),
+        Parameter("seed", 0, "of the random blocks", minimum=0, maximum=9223372036854775807),
     ),
     attributes={"exact": False, "causal": False, "cross": False, "signed": False},
 )
@@ -63,8 +64,8 @@ def attend(
 ) -> Float[Tensor, "batch heads query value_dim"]:
     """Attend block by block: stretches that all heads share, then each head's random blocks. See `Variant.attend`."""
     check_lengths(query, key, value, key_mask)
-    _check(query.shape[2], key.shape[2], causal)
-    layout = BlockLayout(key.shape[2], block, random_blocks, global_blocks, window_blocks, seed)
+    lengths = query.shape[2], key.shape[2]
+    layout = _layout(*lengths, causal, block, random_blocks, global_blocks, window_blocks, seed)
     keys, values = without_padding(precise(key), key_mask), without_padding(precise(value), key_mask)
     pattern = layout.pattern(query.shape[1])
     inner = [index for index in range(layout.blocks) if not layout.is_global(index)]
@@ -143,8 +144,8 @@ def weights(
     seed: int = 0,
 ) -> Float[Tensor, "batch heads query key"]:
     """Give the softmax over the pattern's keys. See `Variant.weights`."""
-    _check(query.shape[2], key.shape[2], causal)
-    layout = BlockLayout(key.shape[2], block, random_blocks, global_blocks, window_blocks, seed)
+    lengths = query.shape[2], key.shape[2]
+    layout = _layout(*lengths, causal, block, random_blocks, global_blocks, window_blocks, seed)
     return pattern_weights(query, key, layout.positions(layout.pattern(query.shape[1])), key_mask)
 
 
@@ -171,8 +172,7 @@ def mask(
             [1, 0, 1, 1, 1],
             [1, 1, 1, 1, 1]], dtype=torch.int32)
     """
-    _check(query_len, key_len, causal)
-    layout = BlockLayout(key_len, block, random_blocks, global_blocks, window_blocks, seed)
+    layout = _layout(query_len, key_len, causal, block, random_blocks, global_blocks, window_blocks, seed)
     return layout.positions(layout.pattern(1))[0]
 
 
@@ -188,8 +188,7 @@ def reach(
     seed: int = 0,
 ) -> Reach:
     """Describe `mask` as the global blocks at both ends (everything in a global row), neighbours, and random blocks."""
-    _check(query_len, key_len, causal)
-    layout = BlockLayout(key_len, block, random_blocks, global_blocks, window_blocks, seed)
+    layout = _layout(query_len, key_len, causal, block, random_blocks, global_blocks, window_blocks, seed)
     count, index = layout.blocks, np.arange(layout.blocks)
     ends, sides = min(global_blocks, count), min(window_blocks, count)
     is_global = (index < ends) | (index >= count - ends)
@@ -210,64 +209,22 @@ def _of_blocks(layout: BlockLayout, first: NDArray[np.int64], stop: NDArray[np.i
     return segments(layout.length, starts, np.minimum(stops, layout.length))
 
 
-def flops(
-    *,
-    batch: int,
-    heads: int,
+def _layout(
     query_len: int,
     key_len: int,
-    head_dim: int,
-    value_dim: int,
     causal: bool,
-    block: int = 64,
-    random_blocks: int = 3,
-    global_blocks: int = 1,
-    window_blocks: int = 1,
-    seed: int = 0,
-) -> int:
-    """Count both products: all pairs of global rows, and ``block·(2·global + 2·window + 1 + random)`` of others."""
-    layout = BlockLayout(key_len, block, random_blocks, global_blocks, window_blocks, seed)
-    pairs = sum(extent(layout.rows(index)) * layout.width(index) for index in range(layout.blocks))
-    return 2 * batch * heads * pairs * (head_dim + value_dim)
-
-
-def extra_bytes(
-    *,
-    batch: int,
-    heads: int,
-    query_len: int,
-    key_len: int,
-    head_dim: int,
-    value_dim: int,
-    causal: bool,
-    block: int = 64,
-    random_blocks: int = 3,
-    global_blocks: int = 1,
-    window_blocks: int = 1,
-    seed: int = 0,
-) -> int:
-    """Predict the output in pieces and put together, keys filled up to whole blocks, and the largest tile."""
-    layout = BlockLayout(key_len, block, random_blocks, global_blocks, window_blocks, seed)
-    tiles = (
-        tile_numbers(
-            extent(layout.rows(index)),
-            min(layout.width(index), 256) if layout.is_global(index) else layout.width(index),
-            head_dim,
-            value_dim,
-            copied=not layout.is_global(index),
-        )
-        for index in range(layout.blocks)
-    )
-    filled = layout.blocks * block * (head_dim + value_dim) if key_len % block else 0
-    patterns = layout.blocks * layout.blocks
-    return (
-        4 * batch * heads * (2 * query_len * value_dim + filled + max(tiles))
-        + heads * patterns
-        + 24 * patterns
-    )
-
-
-def _check(query_len: int, key_len: int, causal: bool) -> None:
-    check_self_attention("bigbird", query_len, key_len)
+    block: int,
+    random_blocks: int,
+    global_blocks: int,
+    window_blocks: int,
+    seed: int,
+) -> BlockLayout:
+    """Check the settings and lay the blocks out; a block is no longer than the text."""
+    numbers = {"random_blocks": random_blocks, "global_blocks": global_blocks, "window_blocks": window_blocks}
+    ENTRY.check(block=block, seed=seed, **numbers)
     if causal:
         raise ValueError("bigbird has no causal form: its global blocks read the whole text")
+    check_self_attention("bigbird", query_len, key_len)
+    return BlockLayout(
+        key_len, min(block, max(key_len, 1)), random_blocks, global_blocks, window_blocks, seed
+    )

@@ -36,9 +36,23 @@ ENTRY = Entry(
             minimum=0,
             zero="a quarter of the keys",
         ),
-        Parameter("index_heads", 4, "heads of the indexer, where its tensors are not given", minimum=1),
-        Parameter("index_dim", 32, "size of the indexer's vectors, where they are not given", minimum=1),
-        Parameter("seed", 0, "seed of the indexer's sketch, where its tensors are not given", minimum=0),
+        Parameter(
+            "index_heads", 4, "heads of the indexer, where its tensors are not given", minimum=1, maximum=1024
+        ),
+        Parameter(
+            "index_dim",
+            32,
+            "size of the indexer's vectors, where they are not given",
+            minimum=1,
+            maximum=4096,
+        ),
+        Parameter(
+            "seed",
+            0,
+            "seed of the indexer's sketch, where its tensors are not given",
+            minimum=0,
+            maximum=9223372036854775807,
+        ),
     ),
     attributes={"exact": False, "causal": True, "cross": True, "signed": False},
 )
@@ -77,6 +91,7 @@ def attend(
     Raises:
         ValueError: More keys are to be selected than there are, or only some of the indexer's tensors are given.
     """
+    ENTRY.check(top_k=top_k, index_heads=index_heads, index_dim=index_dim, seed=seed)
     index = _index(query, key, index_query, index_key, index_weights, index_heads, index_dim, seed)
     q, k, v = _precise(query), _precise(key), _precise(value)
     if key_mask is not None:
@@ -125,6 +140,7 @@ def weights(
     index_weights: Float[Tensor, "batch query index_heads"] | None = None,
 ) -> Float[Tensor, "batch heads query key"]:
     """Give the softmax over the selected keys as a dense matrix. Arguments and errors as in `attend`."""
+    ENTRY.check(top_k=top_k, index_heads=index_heads, index_dim=index_dim, seed=seed)
     selected = selected_mask(
         query,
         key,
@@ -153,6 +169,7 @@ def mask(
     seed: int = 0,
 ) -> Bool[Tensor, "query key"]:
     """Allow what may be selected from: everything, or everything that is not in the future."""
+    ENTRY.check(top_k=top_k, index_heads=index_heads, index_dim=index_dim, seed=seed)
     if causal:
         return create_causal_mask(query_len, key_len)
     return torch.ones(query_len, key_len, dtype=torch.bool)
@@ -173,57 +190,10 @@ def reach(
     Raises:
         ValueError: More keys are to be selected than there are.
     """
+    ENTRY.check(top_k=top_k, index_heads=index_heads, index_dim=index_dim, seed=seed)
     count = _count(top_k, key_len)
     note = f"the indexer scores these pairs; a row attends to its {count} best keys, which depend on the text"
     return full_reach(query_len, key_len, causal=causal, notes=(note,))
-
-
-def flops(
-    *,
-    batch: int,
-    heads: int,
-    query_len: int,
-    key_len: int,
-    head_dim: int,
-    value_dim: int,
-    causal: bool,
-    top_k: int = 0,
-    index_heads: int = 4,
-    index_dim: int = 32,
-    seed: int = 0,
-) -> int:
-    """Count the indexer's pairs, and attention to the selected keys."""
-    top_k = _count(top_k, key_len)
-    indexed = attended = 0
-    for rows, keys in _extents(query_len, key_len, causal):
-        count = rows.stop - rows.start
-        indexed += count * keys * index_heads * index_dim
-        attended += count * min(top_k, keys) * heads * (head_dim + value_dim)
-    return 2 * batch * (indexed + attended)
-
-
-def extra_bytes(
-    *,
-    batch: int,
-    heads: int,
-    query_len: int,
-    key_len: int,
-    head_dim: int,
-    value_dim: int,
-    causal: bool,
-    top_k: int = 0,
-    index_heads: int = 4,
-    index_dim: int = 32,
-    seed: int = 0,
-) -> int:
-    """Predict the indexer's vectors and the larger of: the keys side by side, or the output and one block."""
-    rows, top_k = min(_BLOCK, query_len), _count(top_k, key_len)
-    index = 4 * batch * index_dim * (query_len * index_heads + key_len * 2)
-    keys = 4 * batch * heads * key_len * head_dim
-    output = 4 * batch * heads * query_len * value_dim
-    picked = batch * rows * (4 * 4 * key_len + 6 * 8 * (top_k + 1))
-    gathered = 4 * heads * rows * top_k * (head_dim + value_dim + 16)
-    return index + max(2 * keys, output + picked + gathered)
 
 
 def _count(top_k: int, keys: int) -> int:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from attncli.attention.flash import computed_pairs, flash_attention
+from attncli.attention.flash import flash_attention
 from attncli.attention.variants import full
 from attncli.registry import Entry, Parameter
 
@@ -39,6 +39,7 @@ def attend(
     block_k: int = 256,
 ) -> Float[Tensor, "batch heads query value_dim"]:
     """Give the output of full attention in O(n) memory, for gradients too. See `Variant.attend`."""
+    ENTRY.check(block_q=block_q, block_k=block_k)
     return flash_attention(
         query, key, value, causal=causal, key_mask=key_mask, block_q=block_q, block_k=block_k
     )[0]
@@ -54,6 +55,7 @@ def weights(
     block_k: int = 256,
 ) -> Float[Tensor, "batch heads query key"]:
     """Give the weights of full attention: tiling changes nothing. See `Variant.weights`."""
+    ENTRY.check(block_q=block_q, block_k=block_k)
     return full.weights(query, key, causal=causal, key_mask=key_mask)
 
 
@@ -61,39 +63,5 @@ def mask(
     query_len: int, key_len: int, *, causal: bool = False, block_q: int = 128, block_k: int = 256
 ) -> Bool[Tensor, "query key"]:
     """Allow everything, or everything that is not in the future."""
+    ENTRY.check(block_q=block_q, block_k=block_k)
     return full.mask(query_len, key_len, causal=causal)
-
-
-def flops(
-    *,
-    batch: int,
-    heads: int,
-    query_len: int,
-    key_len: int,
-    head_dim: int,
-    value_dim: int,
-    causal: bool,
-    block_q: int = 128,
-    block_k: int = 256,
-) -> int:
-    """Count both products over the tiles: all pairs, or little more than half of them where causal."""
-    pairs = computed_pairs(query_len, key_len, causal, block_q, block_k)
-    return 2 * batch * heads * pairs * (head_dim + value_dim)
-
-
-def extra_bytes(
-    *,
-    batch: int,
-    heads: int,
-    query_len: int,
-    key_len: int,
-    head_dim: int,
-    value_dim: int,
-    causal: bool,
-    block_q: int = 128,
-    block_k: int = 256,
-) -> int:
-    """Predict the output, the log-sum-exp, and one tile: its scores, its bias, and its rows."""
-    rows, columns = min(block_q, query_len), min(block_k, key_len)
-    tile = heads * rows * (columns + head_dim + 2 * value_dim + 8) + 2 * rows * columns
-    return 4 * batch * (heads * query_len * (value_dim + 1) + tile)

@@ -6,7 +6,13 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from attncli.attention.core import attention_scores, attention_weights, repeat_kv, without_unreachable
+from attncli.attention.core import (
+    attention_scores,
+    attention_weights,
+    precise,
+    repeat_kv,
+    without_unreachable,
+)
 from attncli.attention.masks.causal import create_causal_mask
 from attncli.registry import Entry
 
@@ -27,10 +33,11 @@ def attend(
     key_mask: Bool[Tensor, "batch key"] | None = None,
 ) -> Float[Tensor, "batch heads query value_dim"]:
     """Give the output of full attention, all weights in memory at once. See `Variant.attend`."""
-    value = repeat_kv(value, query.shape[1])
+    heads = repeat_kv(value, query.shape[1])
     if key_mask is not None:
-        value = without_unreachable(value, key_mask[:, None, None])
-    return weights(query, key, causal=causal, key_mask=key_mask) @ value
+        heads = without_unreachable(heads, key_mask[:, None, None])
+    found = _weights(query, key, causal, key_mask) @ precise(heads)
+    return found.to(value.dtype)
 
 
 def weights(
@@ -40,7 +47,12 @@ def weights(
     causal: bool = False,
     key_mask: Bool[Tensor, "batch key"] | None = None,
 ) -> Float[Tensor, "batch heads query key"]:
-    """Give the weights of full attention. See `Variant.weights`."""
+    """Return the weights of full attention. See `Variant.weights`."""
+    return _weights(query, key, causal, key_mask).to(query.dtype)
+
+
+def _weights(query: Tensor, key: Tensor, causal: bool, key_mask: Tensor | None) -> Tensor:
+    """Compute the weights in float32 or float64."""
     allowed = None if key_mask is None else key_mask[:, None, None]
     if causal:
         triangle = create_causal_mask(query.shape[2], key.shape[2], device=query.device)
@@ -53,19 +65,3 @@ def mask(query_len: int, key_len: int, *, causal: bool = False) -> Bool[Tensor, 
     if causal:
         return create_causal_mask(query_len, key_len)
     return torch.ones(query_len, key_len, dtype=torch.bool)
-
-
-def flops(
-    *, batch: int, heads: int, query_len: int, key_len: int, head_dim: int, value_dim: int, causal: bool
-) -> int:
-    """Count QKᵀ and weights·V over all pairs: the plain form computes the future too, and throws it away."""
-    return 2 * batch * heads * query_len * key_len * (head_dim + value_dim)
-
-
-def extra_bytes(
-    *, batch: int, heads: int, query_len: int, key_len: int, head_dim: int, value_dim: int, causal: bool
-) -> int:
-    """Predict two live score matrices (and two more while masking, with the mask), and the output."""
-    scores = 4 * batch * heads * query_len * key_len
-    masking = 2 * scores + 2 * query_len * key_len if causal else 0
-    return 2 * scores + masking + 4 * batch * heads * query_len * value_dim

@@ -56,6 +56,7 @@ def weights(
     eps: float = 1e-6,
 ) -> Float[Tensor, "batch heads query key"]:
     """Give the weights that linear attention implies: ``φ(Q)φ(K)ᵀ``, each row divided by its sum + ε."""
+    ENTRY.check(chunk=chunk, eps=eps)
     key = repeat_kv(key, query.shape[1])
     products = feature_map(_precise(query)) @ feature_map(_precise(key)).mT  # (batch, heads, query, key)
     # Padding is taken out after φ: φ(0) = 1, so a key of zeros would still count.
@@ -83,6 +84,7 @@ def attend(
         chunk: Positions computed at once: it changes the speed, not the output.
         eps: Added to the denominator.
     """
+    ENTRY.check(chunk=chunk, eps=eps)
     source = _source(query, key, value, key_mask)
     if causal:
         parts = _causal_parts(query, source, chunk, eps)
@@ -140,51 +142,10 @@ def mask(
     query_len: int, key_len: int, *, causal: bool = False, chunk: int = 64, eps: float = 1e-6
 ) -> Bool[Tensor, "query key"]:
     """Allow everything, or everything that is not in the future."""
+    ENTRY.check(chunk=chunk, eps=eps)
     if causal:
         return create_causal_mask(query_len, key_len)
     return torch.ones(query_len, key_len, dtype=torch.bool)
-
-
-def flops(
-    *,
-    batch: int,
-    heads: int,
-    query_len: int,
-    key_len: int,
-    head_dim: int,
-    value_dim: int,
-    causal: bool,
-    chunk: int = 64,
-    eps: float = 1e-6,
-) -> int:
-    """Count what is written to the state, read from it, and, where causal, computed inside each chunk."""
-    written, read = key_len, query_len
-    inside = 0
-    if causal:
-        read = min(query_len, key_len)
-        whole, rest = divmod(read, chunk)
-        inside = (whole * chunk**2 + rest**2) * (head_dim + value_dim + 1)
-    return 2 * batch * heads * ((written + read) * head_dim * (value_dim + 1) + inside)
-
-
-def extra_bytes(
-    *,
-    batch: int,
-    heads: int,
-    query_len: int,
-    key_len: int,
-    head_dim: int,
-    value_dim: int,
-    causal: bool,
-    chunk: int = 64,
-    eps: float = 1e-6,
-) -> int:
-    """Predict the output, the state three times, and what one chunk needs."""
-    output = query_len * value_dim
-    state = head_dim * (value_dim + 1)
-    chunk = min(chunk, query_len)
-    one_chunk = 6 * chunk * (head_dim + value_dim + 1) + (3 * chunk**2 if causal else 0)
-    return 4 * batch * heads * (output + 3 * state + one_chunk)
 
 
 def _source(query: Tensor, key: Tensor, value: Tensor, key_mask: Tensor | None) -> Source:

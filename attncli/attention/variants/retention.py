@@ -81,6 +81,7 @@ def weights(
     Raises:
         ValueError: Not causal, lengths that differ, an odd head_dim with rotation, or a γ that is not in (0, 1].
     """
+    ENTRY.check(chunk=chunk)
     _check(query, key, causal)
     rates = _rates(query, decay, decays)
     key = repeat_kv(key, query.shape[1])
@@ -109,6 +110,7 @@ def attend(
     decays: Float[Tensor, " heads"] | None = None,
 ) -> Float[Tensor, "batch heads query value_dim"]:
     """Give the output of the chunk-wise form. Arguments and errors as in `weights`."""
+    ENTRY.check(chunk=chunk)
     _check(query, key, causal)
     rates = _rates(query, decay, decays)
     q, k, v = _prepared(query, key, value, key_mask)
@@ -220,52 +222,9 @@ def mask(
     normalize: bool = False,
 ) -> Bool[Tensor, "query key"]:
     """Allow what is not in the future."""
+    ENTRY.check(chunk=chunk)
     _check_causal(causal)
     return create_causal_mask(query_len, key_len)
-
-
-def flops(
-    *,
-    batch: int,
-    heads: int,
-    query_len: int,
-    key_len: int,
-    head_dim: int,
-    value_dim: int,
-    causal: bool,
-    chunk: int = 64,
-    decay: str = "paper",
-    rotate: bool = True,
-    normalize: bool = False,
-) -> int:
-    """Count what is computed inside each chunk, written to the state and read from it."""
-    columns = value_dim + normalize
-    whole, rest = divmod(query_len, chunk)
-    inside = (whole * chunk**2 + rest**2) * (head_dim + columns)
-    return 2 * batch * heads * (inside + 2 * query_len * head_dim * columns)
-
-
-def extra_bytes(
-    *,
-    batch: int,
-    heads: int,
-    query_len: int,
-    key_len: int,
-    head_dim: int,
-    value_dim: int,
-    causal: bool,
-    chunk: int = 64,
-    decay: str = "paper",
-    rotate: bool = True,
-    normalize: bool = False,
-) -> int:
-    """Predict the output, the states, and what one chunk needs; normalising holds one more copy of it."""
-    chunk = min(chunk, query_len)
-    output = query_len * (value_dim + normalize)
-    one_chunk = 6 * chunk * (head_dim + value_dim) + 3 * chunk**2
-    tables = 24 * heads * chunk * (chunk + 4)
-    held = (2 if normalize else 1) * output + 3 * head_dim * (value_dim + 1) + one_chunk
-    return 4 * batch * heads * held + tables
 
 
 def _check(query: Tensor, key: Tensor, causal: bool) -> None:

@@ -28,12 +28,13 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from attncli.attention.band import Band
-from attncli.attention.flash import computed_pairs, flash_attention
-from attncli.attention.inputs import precise, stack
+from attncli.attention.core import precise
+from attncli.attention.flash import flash_attention
+from attncli.attention.inputs import stack
 from attncli.attention.patterns import pattern_weights
 from attncli.attention.reach import Reach, own_positions, segments
 from attncli.attention.stretches import cut
-from attncli.attention.tiles import attend_tile, closed, tile_numbers
+from attncli.attention.tiles import attend_tile, closed
 from attncli.registry import Entry, Parameter
 
 ENTRY = Entry(
@@ -71,6 +72,7 @@ def attend(
     Global rows are full attention. Global columns stand in front of every other block's keys; the window leaves them
     out, so that they count once.
     """
+    ENTRY.check(window=window, dilation=dilation, global_tokens=global_tokens)
     _check(query.shape[2], key.shape[2])
     inputs = stack(query, key, value, key_mask)
     band = Band(query.shape[2], key.shape[2], causal, window, dilation, global_tokens)
@@ -138,6 +140,7 @@ def weights(
     global_tokens: int = 0,
 ) -> Float[Tensor, "batch heads query key"]:
     """Give the softmax over the window's keys. See `Variant.weights`."""
+    ENTRY.check(window=window, dilation=dilation, global_tokens=global_tokens)
     pattern = mask(
         query.shape[2],
         key.shape[2],
@@ -169,6 +172,7 @@ def mask(
             [0, 1, 1, 0],
             [0, 0, 1, 1]], dtype=torch.int32)
     """
+    ENTRY.check(window=window, dilation=dilation, global_tokens=global_tokens)
     _check(query_len, key_len)
     position = torch.arange(key_len - query_len, key_len).unsqueeze(-1)
     key = torch.arange(key_len)
@@ -188,6 +192,7 @@ def reach(
     global_tokens: int = 0,
 ) -> Reach:
     """Describe `mask` as the global keys (all keys in a global row), and the window's other keys."""
+    ENTRY.check(window=window, dilation=dilation, global_tokens=global_tokens)
     _check(query_len, key_len)
     position = own_positions(query_len, key_len)
     step, first = min(dilation, max(key_len, 1)), min(global_tokens, key_len)
@@ -199,54 +204,6 @@ def reach(
     high = np.minimum(position + (0 if causal else far) + 1, key_len)
     near = segments(query_len, low, np.where(is_global, 0, high), step=step)
     return Reach(query_len, key_len, (lead, near), causal)
-
-
-def flops(
-    *,
-    batch: int,
-    heads: int,
-    query_len: int,
-    key_len: int,
-    head_dim: int,
-    value_dim: int,
-    causal: bool,
-    window: int = 256,
-    dilation: int = 1,
-    global_tokens: int = 0,
-) -> int:
-    """Count both products over every tile: about ``n·(w + 64)`` pairs, or ``n·(2w + 63)`` where not causal."""
-    band = Band(query_len, key_len, causal, window, dilation, global_tokens)
-    columns = min(global_tokens, key_len)
-    pairs = sum(tile.height * (columns + tile.width) for tile in band.tiles())
-    pairs += computed_pairs(band.first_row, _seen(band), causal)
-    return 2 * batch * heads * pairs * (head_dim + value_dim)
-
-
-def extra_bytes(
-    *,
-    batch: int,
-    heads: int,
-    query_len: int,
-    key_len: int,
-    head_dim: int,
-    value_dim: int,
-    causal: bool,
-    window: int = 256,
-    dilation: int = 1,
-    global_tokens: int = 0,
-) -> int:
-    """Predict the output in pieces and put together (and in order, where dilated), and the largest tile."""
-    band = Band(query_len, key_len, causal, window, dilation, global_tokens)
-    columns = min(global_tokens, key_len)
-    tile = max(
-        (
-            tile_numbers(t.height, columns + t.width, head_dim, value_dim, copied=columns > 0)
-            for t in band.tiles()
-        ),
-        default=0,
-    )
-    copies = 2 if dilation == 1 else 4
-    return 4 * batch * heads * (copies * query_len * value_dim + tile)
 
 
 def _check(query_len: int, key_len: int) -> None:

@@ -27,7 +27,7 @@ from attncli.attention.inputs import check_lengths, check_self_attention, stack
 from attncli.attention.patterns import pattern_weights
 from attncli.attention.reach import Reach, segments
 from attncli.attention.stretches import cut
-from attncli.attention.tiles import ROWS, attend_tile, closed, extent, tile_numbers
+from attncli.attention.tiles import ROWS, attend_tile, closed, extent
 from attncli.registry import Entry, Parameter
 
 ENTRY = Entry(
@@ -61,6 +61,7 @@ def attend(
     per_head: bool = False,
 ) -> Float[Tensor, "batch heads query value_dim"]:
     """Attend block by block: gathered summaries of the earlier blocks, then the block itself. See `Variant.attend`."""
+    ENTRY.check(stride=stride, summary=summary)
     check_lengths(query, key, value, key_mask)
     _check(query.shape[2], key.shape[2], causal, stride, summary)
     heads = query.shape[1]
@@ -68,6 +69,8 @@ def attend(
         key, value = repeat_kv(key, heads), repeat_kv(value, heads)
     inputs = stack(query, key, value, key_mask)
     runs = heads if per_head else 1
+    longest = max(key.shape[2], 1)
+    stride, summary = min(stride, longest), min(summary, longest)  # a block is no longer than the text
     columns = summary_columns(runs, key.shape[2], stride, summary).to(query.device)
     columns = columns.repeat(len(inputs.key) // runs, 1)
     key_summaries, value_summaries = _gather(inputs.key, columns), _gather(inputs.value, columns)
@@ -116,6 +119,7 @@ def weights(
     per_head: bool = False,
 ) -> Float[Tensor, "batch heads query key"]:
     """Give the softmax over the pattern's keys. See `Variant.weights`."""
+    ENTRY.check(stride=stride, summary=summary)
     _check(query.shape[2], key.shape[2], causal, stride, summary)
     runs = range(query.shape[1]) if per_head else range(1)
     pattern = torch.stack([_pattern(key.shape[2], stride, summary, run) for run in runs])
@@ -143,6 +147,7 @@ def mask(
             [0, 1, 1, 1, 0],
             [0, 1, 0, 1, 1]], dtype=torch.int32)
     """
+    ENTRY.check(stride=stride, summary=summary)
     _check(query_len, key_len, causal, stride, summary)
     return _pattern(key_len, stride, summary, 0)
 
@@ -157,6 +162,7 @@ def reach(
     per_head: bool = False,
 ) -> Reach:
     """Describe `mask` as the own block up to the row, and the summaries of the blocks before it."""
+    ENTRY.check(stride=stride, summary=summary)
     _check(query_len, key_len, causal, stride, summary)
     longest = max(key_len, 1)
     stride, summary = min(stride, longest), min(summary, longest)
@@ -198,48 +204,8 @@ def _tiles(length: int, stride: int, summary: int) -> Iterator[tuple[slice, slic
             yield rows, slice(start, rows.stop), start // stride * summary
 
 
-def flops(
-    *,
-    batch: int,
-    heads: int,
-    query_len: int,
-    key_len: int,
-    head_dim: int,
-    value_dim: int,
-    causal: bool,
-    stride: int = 128,
-    summary: int = 8,
-    per_head: bool = False,
-) -> int:
-    """Count both products over the tiles: about ``n·(stride/2 + 32 + summary·n/(2·stride))`` pairs."""
-    pairs = sum(_pairs(*tile) for tile in _tiles(query_len, stride, summary))
-    return 2 * batch * heads * pairs * (head_dim + value_dim)
-
-
 def _pairs(rows: slice, block: slice, seen: int) -> int:
     return extent(rows) * (seen + extent(block))
-
-
-def extra_bytes(
-    *,
-    batch: int,
-    heads: int,
-    query_len: int,
-    key_len: int,
-    head_dim: int,
-    value_dim: int,
-    causal: bool,
-    stride: int = 128,
-    summary: int = 8,
-    per_head: bool = False,
-) -> int:
-    """Predict the output in pieces and put together, the summaries, and the largest tile."""
-    summaries = query_len // stride * summary * (head_dim + value_dim)
-    tile = max(
-        tile_numbers(extent(rows), seen + extent(block), head_dim, value_dim, copied=True)
-        for rows, block, seen in _tiles(query_len, stride, summary)
-    )
-    return 4 * batch * heads * (2 * query_len * value_dim + summaries + tile)
 
 
 def _check(query_len: int, key_len: int, causal: bool, stride: int, summary: int) -> None:

@@ -28,7 +28,7 @@ from attncli.attention.inputs import Stacked, check_self_attention, stack
 from attncli.attention.patterns import pattern_weights
 from attncli.attention.reach import Reach, segments
 from attncli.attention.stretches import cut
-from attncli.attention.tiles import Partial, attend_part, closed, join, tile_numbers
+from attncli.attention.tiles import Partial, attend_part, closed, join
 from attncli.registry import Entry, Parameter
 
 ENTRY = Entry(
@@ -55,6 +55,7 @@ def attend(
     stride: int = 128,
 ) -> Float[Tensor, "batch heads query value_dim"]:
     """Attend to the columns, then to the window, and join the two. See `Variant.attend`."""
+    ENTRY.check(stride=stride)
     _check(query.shape[2], key.shape[2], causal)
     inputs = stack(query, key, value, key_mask)
     columns = _columns(inputs, stride)
@@ -158,6 +159,7 @@ def weights(
     stride: int = 128,
 ) -> Float[Tensor, "batch heads query key"]:
     """Give the softmax over the pattern's keys. See `Variant.weights`."""
+    ENTRY.check(stride=stride)
     return pattern_weights(
         query, key, mask(query.shape[2], key.shape[2], causal=causal, stride=stride), key_mask
     )
@@ -178,6 +180,7 @@ def mask(
             [0, 1, 1, 1, 0],
             [1, 0, 1, 1, 1]], dtype=torch.int32)
     """
+    ENTRY.check(stride=stride)
     _check(query_len, key_len, causal)
     distance = torch.arange(query_len).unsqueeze(-1) - torch.arange(key_len)
     return (distance >= 0) & ((distance < stride) | (distance % stride == 0))
@@ -185,57 +188,12 @@ def mask(
 
 def reach(query_len: int, key_len: int, *, causal: bool = True, stride: int = 128) -> Reach:
     """Describe `mask` as the window, and the columns before it."""
+    ENTRY.check(stride=stride)
     _check(query_len, key_len, causal)
     row, stride = np.arange(query_len), min(stride, max(key_len, 1))
     window = segments(query_len, np.maximum(row - stride + 1, 0), row + 1)
     columns = segments(query_len, row % stride, row - stride + 1, step=stride)
     return Reach(query_len, key_len, (window, columns), causal=True)
-
-
-def flops(
-    *,
-    batch: int,
-    heads: int,
-    query_len: int,
-    key_len: int,
-    head_dim: int,
-    value_dim: int,
-    causal: bool,
-    stride: int = 128,
-) -> int:
-    """Count both products over the window's tiles and the columns: about ``n·(stride + 64 + n/stride)`` pairs."""
-    pairs = sum(tile.height * tile.width for tile in Band(query_len, key_len, True, stride).tiles())
-    count = -(-query_len // stride)
-    pairs += stride * count * count if count > 1 else 0
-    return 2 * batch * heads * pairs * (head_dim + value_dim)
-
-
-def extra_bytes(
-    *,
-    batch: int,
-    heads: int,
-    query_len: int,
-    key_len: int,
-    head_dim: int,
-    value_dim: int,
-    causal: bool,
-    stride: int = 128,
-) -> int:
-    """Predict the larger of the two steps: the columns' results put in order, or those, the output and a tile."""
-    tile = max(
-        tile_numbers(tile.height, tile.width, head_dim, value_dim, copied=False)
-        for tile in Band(query_len, key_len, True, stride).tiles()
-    )
-    count = -(-query_len // stride)
-    if count == 1:
-        return 4 * batch * heads * (2 * query_len * value_dim + tile)
-    length, inputs = count * stride, 2 * head_dim + value_dim
-    filled = length * inputs if query_len % stride else 0
-    chunk = _width(batch * heads, count, stride) * count * (count + inputs + value_dim)
-    results = length * (value_dim + 2)
-    step_1 = filled + chunk + 3 * results
-    step_2 = results + 2 * query_len * value_dim + 2 * tile
-    return 4 * batch * heads * max(step_1, step_2)
 
 
 def _check(query_len: int, key_len: int, causal: bool) -> None:

@@ -43,35 +43,3 @@ def attend(
 def _layers(size: int, kernel: int, dtype: torch.dtype, device: str) -> tuple[nn.Conv1d, nn.Conv1d]:
     depthwise = nn.Conv1d(size, size, kernel, groups=size, dtype=dtype, device=device)
     return depthwise, nn.Conv1d(size, size, 1, dtype=dtype, device=device)
-
-
-def flops(
-    *,
-    batch: int,
-    heads: int,
-    query_len: int,
-    key_len: int,
-    head_dim: int,
-    value_dim: int,
-    causal: bool,
-    kernel: int = 3,
-) -> int:
-    """Count both layers."""
-    size = heads * head_dim
-    return 2 * batch * query_len * size * (kernel + size)
-
-
-def extra_bytes(
-    *,
-    batch: int,
-    heads: int,
-    query_len: int,
-    key_len: int,
-    head_dim: int,
-    value_dim: int,
-    causal: bool,
-    kernel: int = 3,
-) -> int:
-    """Predict the joined input, the padded one, and what both layers give; and the layers themselves."""
-    size = heads * head_dim
-    return 4 * (6 * batch * (query_len + kernel) * size + size * (size + kernel))

@@ -96,21 +96,3 @@ def flops(
         value_dim=value_dim,
         causal=causal and compile,
     )
-
-
-def extra_bytes(
-    *,
-    batch: int,
-    heads: int,
-    query_len: int,
-    key_len: int,
-    head_dim: int,
-    value_dim: int,
-    causal: bool,
-    compile: bool = False,
-) -> int:
-    """Predict, where eager, the score matrices that it makes, in float64 too; where compiled, no more than SDPA's."""
-    shape = {"batch": batch, "heads": heads, "query_len": query_len, "key_len": key_len}
-    fused = sdpa.extra_bytes(**shape, head_dim=head_dim, value_dim=value_dim, causal=causal)
-    matrix = 4 * batch * heads * query_len * key_len
-    return 2 * fused if compile else 6 * matrix + 2 * fused

@@ -43,11 +43,3 @@ def flops(
     """Count the four gates' products with the input and with the state."""
     size = heads * head_dim
     return 2 * batch * query_len * 8 * size * size
-
-
-def extra_bytes(
-    *, batch: int, heads: int, query_len: int, key_len: int, head_dim: int, value_dim: int, causal: bool
-) -> int:
-    """Predict the joined input, the four gates of every step, the states, and the output; and the layer itself."""
-    size = heads * head_dim
-    return 4 * (batch * query_len * 12 * size + 8 * size * size)

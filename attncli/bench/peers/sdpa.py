@@ -71,12 +71,3 @@ def _seen(query_len: int, key_len: int) -> int:
     """
     rows, first = min(query_len, key_len), max(key_len - query_len, 0)
     return rows * first + rows * (rows + 1) // 2
-
-
-def extra_bytes(
-    *, batch: int, heads: int, query_len: int, key_len: int, head_dim: int, value_dim: int, causal: bool
-) -> int:
-    """Predict the output, the log-sum-exp, and a tile for each thread."""
-    rows, columns = min(_TILE[0], query_len), min(_TILE[1], key_len)
-    tile = rows * (columns + value_dim + 2)
-    return 4 * (batch * heads * query_len * (value_dim + 1) + torch.get_num_threads() * tile)
