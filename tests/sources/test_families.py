@@ -8,6 +8,7 @@ from families.compare import examine
 from families.configs import tiny_model
 from families.depths import told
 from families.generating import generates
+from families.holes import holes
 from families.inputs import inputs_that_run
 
 from attncli.record import Kind
@@ -84,3 +85,12 @@ def test_layers_are_counted_as_the_config_does(
 ) -> None:
     model = tiny_model(family)
     assert told(model, inputs_that_run(family, model, None)[0], layers) == words
+
+
+@pytest.mark.parametrize("family", ["bart", "bert", "gpt2", "jamba", "t5", "vit"])
+def test_a_checkpoint_without_a_weight_is_refused_or_shows_the_same_maps(family: str) -> None:
+    model = tiny_model(family)
+    inputs, _ = inputs_that_run(family, model, None)
+    assert inputs is not None
+    came = holes(model, inputs)
+    assert len(came["refused"]) > 5 and not came["silent"] and not came["failed"]
