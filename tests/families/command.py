@@ -44,15 +44,13 @@ def typed(family: str, model: Any) -> str:
 
 def _typed(family: str, model: Any) -> str:
     takes = medium(model)
-    if family == "whisper":  # what it shows of a sound is what it writes down
-        head = lm_model(family)
-        model, whole = head.base_model, head
-    else:
-        whole = model
+    head = lm_model(family) if takes == "sound" else None
+    whole = model if head is None else head
+    model = model if head is None else head.base_model  # what is shown of a sound is what is written down
     with TemporaryDirectory() as named:
         folder = Path(named)
         what = write_folder(whole, folder)
-        documents = [_show(what, folder, *extra) for extra in _questions(model, takes, family)]
+        documents = [_show(what, folder, *extra) for extra in _questions(model, takes, head is not None)]
         inputs = _inputs(model, takes, Path(what), folder, documents)
     everything = Everything()
     torch.manual_seed(0)
@@ -63,11 +61,11 @@ def _typed(family: str, model: Any) -> str:
     return "right"
 
 
-def _questions(model: Any, takes: str, family: str) -> Iterator[Sequence[str]]:
+def _questions(model: Any, takes: str, writes: bool) -> Iterator[Sequence[str]]:
     """Give what is typed after the folder: nothing, and for models of two stacks what shows each kind."""
     both = bool(getattr(model.config, "is_encoder_decoder", False))
-    yield ("--key", "all") if family == "whisper" else ()
-    if both and (takes == "text" or family == "whisper"):
+    yield ("--key", "all") if writes else ()
+    if both and (takes == "text" or writes):
         for kind in ("encoder", "decoder", "cross"):
             yield ("--key", "all", "--kind", kind) if takes == "sound" else ("--pair", PAIR, "--kind", kind)
 

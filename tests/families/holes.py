@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -82,9 +83,17 @@ def _kinds(weights: Mapping[str, Tensor]) -> dict[str, str]:
 
 
 def _shake(model: Any) -> None:
-    """Move what families start with ones or zeros: a norm that is missing is drawn so, and would not be missed."""
+    """Move what families start with ones or zeros: a norm that is missing is drawn so, and would not be missed.
+
+    What a family says it computes itself (sinusoids, constants) is put back to what it computes.
+    """
     generator = torch.Generator().manual_seed(3)
+    computed = getattr(model, "_keys_to_ignore_on_load_missing", None) or ()
+    fresh = dict(type(model)._from_config(copy.deepcopy(model.config)).named_parameters())
     with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.dim() == 1 and parameter.is_floating_point():
+        for name, parameter in model.named_parameters():
+            full = f"{model.base_model_prefix}.{name}"
+            if any(re.search(pattern, name) or re.search(pattern, full) for pattern in computed):
+                parameter.copy_(fresh[name])
+            elif parameter.dim() == 1 and parameter.is_floating_point():
                 parameter.add_(torch.randn(parameter.shape, generator=generator) * 0.2)

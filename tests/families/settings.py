@@ -71,7 +71,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "gemma2": {"attn_logit_softcapping": 2.0},
     "gemma3n_text": _SHARED,
     "gemma4_text": _SHARED,
-    "gemma4": {"text_config": _SHARED},
     "glm4v": {"text_config": _M4},
     "glm4v_text": _M4,
     "glm4v_moe": {"text_config": _M2},
