@@ -27,7 +27,8 @@ from attncli.analysis.measures import Measures
 from attncli.analysis.observers.head_tallies import HeadTallies
 from attncli.analysis.overlap import HeadOverlap
 from attncli.analysis.selection import Selection
-from attncli.commands._corpus_run import CorpusRun, Ledger, Way
+from attncli.commands._corpus_run import CorpusRun, Way
+from attncli.commands._ledger import Ledger
 from attncli.sources.batches import BatchedModel, Encoded, cut_into_batches
 from attncli.sources.corpus import Line
 from attncli.sources.loading import Loaded, load
@@ -55,7 +56,14 @@ def measure(loaded: Loaded, texts: list[str], batch_size: int, null_texts: int =
         HeadTallies(kind, Measures.of_kind(kind), *everything, model.depth(kind)),
         HeadOverlap(kind, *everything, model.depth(kind)),
     )
-    run = CorpusRun(model, ledger, Way(batch_size, null_texts, 0), lambda bad: None, lambda size, done: None)
+    run = CorpusRun(
+        model,
+        ledger,
+        Way(batch_size, null_texts, 0),
+        lambda bad: None,
+        lambda bad: None,
+        lambda size, done: None,
+    )
     run.over_lines((Line(number, text), None) for number, text in enumerate(texts, 1))
     return ledger
 

@@ -2,7 +2,7 @@
 
 A window is so many lines. Its texts are sorted by length and put into batches, which run one after another; what a
 batch gives is added up when it is done and not before. So a run can stop after any batch, and another can go on
-behind it with the same batches in the same order, to the last bit. Of several ranks each runs every n-th batch.
+after it with the same batches in the same order, to the last bit. Of several ranks each runs every n-th batch.
 """
 
 from __future__ import annotations
@@ -10,60 +10,25 @@ from __future__ import annotations
 import hashlib
 import itertools
 import signal
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import FrameType
-from typing import Any, Protocol
+from typing import Any
 
-from attncli.analysis.observers.head_tallies import HeadTallies, LayerTallies
-from attncli.analysis.overlap import HeadOverlap
-from attncli.analysis.tallies import Tally
-from attncli.errors import ReadError
-from attncli.record import Kind, Observer, Run, Site
+from attncli.commands._ledger import Ledger, Pair, TextSource, Unit
+from attncli.errors import CaptureError, ReadError
 from attncli.sources.batches import Encoded, Feed, cut_into_batches
-from attncli.sources.corpus import BadLine, Line
+from attncli.sources.corpus import BadLine
 
 LOOK_AHEAD = 512
 """Lines that are sorted together: enough for batches of like length, and no more memory for a longer corpus."""
 
-Pair = tuple[Line, str | None]
+PATIENCE = 64
+"""Texts that may fail one after the other before any has worked: then it is the model that does not run.
 
-
-class TextSource(Protocol):
-    """Reads texts in batches."""
-
-    @property
-    def kinds(self) -> tuple[Kind, ...]:
-        """The kinds of attention that a pass has."""
-
-    @property
-    def cut(self) -> int:
-        """How many texts were cut to the model's length."""
-
-    def depth(self, kind: Kind) -> int:
-        """Give the number of layers with a kind of attention."""
-
-    def encode(self, lines: Sequence[Pair], first_ordinal: int) -> list[Encoded | BadLine]:
-        """Cut texts into tokens."""
-
-    def feed(self, texts: Sequence[Encoded], shuffle: int | None = None) -> Feed:
-        """Put texts into a batch."""
-
-    def run(self, feed: Feed, observers: Sequence[Observer]) -> Run:
-        """Run a batch."""
-
-
-@dataclass(frozen=True, slots=True)
-class Unit:
-    """One forward pass to be made.
-
-    Args:
-        null: Whether it is of other tokens.
-    """
-
-    make: Callable[[], Feed]
-    null: bool
+So failures are told of only when one text has worked; else the first of them is the error.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,145 +50,6 @@ class Way:
     ranks: int = 1
 
 
-@dataclass
-class Ledger:
-    """What was added up, and how far the run has come.
-
-    Args:
-        line: Lines before the window that is at work.
-        before: Texts before it.
-        units: Passes of the window that are done.
-        cut: Texts before the window that were cut to the model's length.
-        digest: Of all lines before the window, so that another corpus is noticed.
-        run: The first pass.
-        notes: What holds of every text: notes that all passes over texts as they are have had.
-    """
-
-    tallies: HeadTallies
-    overlap: HeadOverlap
-    texts: int = 0
-    tokens: int = 0
-    rows: int = 0
-    null_texts: int = 0
-    bad_lines: int = 0
-    line: int = 0
-    before: int = 0
-    units: int = 0
-    cut: int = 0
-    digest: str = ""
-    complete: bool = False
-    run: Run | None = None
-    notes: tuple[str, ...] | None = None
-
-    def take(self, source: TextSource, unit: Unit) -> int:
-        """Make a pass and add up what it gives; give the bytes of its lines."""
-        feed = unit.make()
-        batch = feed.batches[self.tallies.kind]
-        shuffled = None if feed.shuffled is None else feed.shuffled[self.tallies.kind]
-        self.tallies.begin(batch, null=unit.null, shuffled=shuffled)
-        observers: list[Observer] = [self.tallies]
-        if not unit.null:
-            self.overlap.begin(batch)
-            observers.append(self.overlap)
-        run = source.run(feed, observers)
-        self.run = run if self.run is None else self.run
-        self.tallies.commit()
-        if unit.null:
-            self.null_texts += feed.texts
-            return 0
-        self.overlap.commit()
-        self.notes = tuple(note for note in run.notes if self.notes is None or note in self.notes)
-        self.texts += feed.texts
-        self.tokens += feed.tokens
-        self.rows += int(batch.rows.sum())
-        return feed.size
-
-    def state(self) -> dict[str, Any]:
-        """Give everything that another run needs to go on, for a file or another rank."""
-        return {
-            **{name: getattr(self, name) for name in _COUNTS},
-            "layers": [_layer_state(layer) for _, layer in sorted(self.tallies.by_layer.items())],
-            "overlap": {
-                "heads": [list(head) for head in self.overlap.found],
-                "products": None if self.overlap.products is None else self.overlap.products.tolist(),
-                "rows": self.overlap.rows,
-            },
-        }
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over what `state` has given.
-
-        Raises:
-            ReadError: It is damaged, or of another question.
-        """
-        try:
-            for name in _COUNTS:
-                setattr(self, name, type(getattr(self, name))(state[name]))
-            self.tallies.by_layer.clear()
-            self.tallies.by_layer.update(map(self._layer, state["layers"]))
-            self._restore_overlap(state["overlap"])
-        except (KeyError, TypeError, ValueError, IndexError) as error:
-            raise ReadError(f"--resume: what the file holds of the run is damaged ({error})") from error
-
-    def merge(self, state: Mapping[str, Any]) -> None:
-        """Add up what another rank has found."""
-        tallies = self.tallies
-        overlap = HeadOverlap(
-            tallies.kind, tallies.layers, tallies.heads, tallies.depth, tallies.exclude_special
-        )
-        other = Ledger(_like(tallies), overlap)
-        other.restore(state)
-        for name in ("texts", "tokens", "rows", "null_texts"):
-            setattr(self, name, getattr(self, name) + getattr(other, name))
-        for layer, theirs in other.tallies.by_layer.items():
-            ours = self.tallies.by_layer.setdefault(layer, theirs)
-            if ours is not theirs:
-                for mine, tally in zip(ours.parts(), theirs.parts(), strict=True):
-                    mine.merge(tally)
-        if other.overlap.products is not None:
-            self.overlap.found = other.overlap.found
-            added = other.overlap.products
-            self.overlap.products = added if self.overlap.products is None else self.overlap.products + added
-            self.overlap.rows += other.overlap.rows
-
-    def _layer(self, state: Mapping[str, Any]) -> tuple[int, LayerTallies]:
-        heads = tuple(int(head) for head in state["picked"])
-        site = Site(self.tallies.kind, int(state["layer"]), int(state["heads"]), int(state["kv_heads"]))
-        parts = (Tally.of_state(part, len(self.tallies.names), len(heads)) for part in state["sums"])
-        return site.layer, LayerTallies(site, heads, *parts)
-
-    def _restore_overlap(self, state: Mapping[str, Any]) -> None:
-        import numpy as np
-
-        self.overlap.found = [(int(layer), int(head)) for layer, head in state["heads"]]
-        products = state["products"]
-        self.overlap.products = None if products is None else np.array(products, dtype=np.float64)
-        self.overlap.rows = float(state["rows"])
-        size = len(self.overlap.found)
-        if self.overlap.products is not None and self.overlap.products.shape != (size, size):
-            raise ValueError("the overlaps are of another number of heads")
-
-
-_COUNTS = ("texts", "tokens", "rows", "null_texts", "bad_lines", "line", "before", "units", "cut", "digest")
-
-
-def _layer_state(layer: LayerTallies) -> dict[str, Any]:
-    site = layer.site
-    return {
-        "layer": site.layer,
-        "heads": site.heads,
-        "kv_heads": site.kv_heads,
-        "picked": list(layer.heads),
-        "sums": [part.state() for part in layer.parts()],
-    }
-
-
-def _like(tallies: HeadTallies) -> HeadTallies:
-    return HeadTallies(
-        tallies.kind, tallies.measures, tallies.layers, tallies.heads, tallies.depth, tallies.exclude_special
-    )
-
-
 class Interrupted(Exception):
     """The user, or a scheduler, has asked to stop; what is done is in the ledger."""
 
@@ -233,7 +59,8 @@ class CorpusRun:
     """Goes through a corpus.
 
     Args:
-        tell_bad: Told of each line that cannot be used.
+        tell_bad: Told of each line that cannot be read; of several ranks all read all lines.
+        tell_failed: Told of each line that the model does not run on.
         tell_done: Told how many bytes and texts are done, more and more.
     """
 
@@ -241,16 +68,19 @@ class CorpusRun:
     ledger: Ledger
     way: Way
     tell_bad: Callable[[BadLine], None]
+    tell_failed: Callable[[BadLine], None]
     tell_done: Callable[[int, int], None]
     _turn: int = 0
     _stop: list[bool] = field(default_factory=list)
+    _failed: list[tuple[int, CaptureError]] = field(default_factory=list)
 
     def over_lines(self, lines: Iterable[Pair | BadLine]) -> None:
         """Go through all lines, or from where the ledger has come to.
 
         Raises:
             Interrupted: It was asked to stop.
-            ReadError: The corpus is another one than that of the run that is gone on with.
+        ReadError: The corpus is another one than that of the run that is gone on with.
+            CaptureError: The model runs on none of the texts.
         """
         digest, cut_before = hashlib.sha256(), self.ledger.cut
         rest = self._skipped(iter(lines), digest)
@@ -264,6 +94,9 @@ class CorpusRun:
                 self.ledger.cut = cut_before + self.source.cut
                 _update(digest, window)
                 self.ledger.digest = digest.hexdigest()
+        if self._failed and self.way.ranks == 1:
+            raise self._failed[0][1]
+        self._tell_failed()
         self.ledger.complete = True
 
     def over_feeds(self, feeds: Sequence[tuple[Feed, bool]]) -> None:
@@ -273,7 +106,7 @@ class CorpusRun:
             Interrupted: It was asked to stop.
         """
         with self._stopping():
-            self._do([Unit(lambda feed=feed: feed, null) for feed, null in feeds])  # type: ignore[misc]
+            self._do([Unit(lambda _, feed=feed: feed, null) for feed, null in feeds])  # type: ignore[misc]
         self.ledger.complete = True
 
     def _skipped(self, lines: Iterator[Pair | BadLine], digest: Any) -> Iterator[Pair | BadLine]:
@@ -305,8 +138,8 @@ class CorpusRun:
         size, seed, feed = self.way.batch_size, self.way.seed, self.source.feed
         # A few texts differ more in length: with half as many in a batch there is less padding to go through.
         half = max(size // 2, 1)
-        null = [Unit(lambda part=part: feed(part, seed), True) for part in cut_into_batches(sample, half)]  # type: ignore[misc]
-        plain = [Unit(lambda part=part: feed(part), False) for part in cut_into_batches(texts, size)]  # type: ignore[misc]
+        null = [Unit(lambda part: feed(part, seed), True, part) for part in cut_into_batches(sample, half)]
+        plain = [Unit(feed, False, part) for part in cut_into_batches(texts, size)]
         return [*null, *plain]
 
     def _do(self, units: Sequence[Unit]) -> None:
@@ -314,11 +147,35 @@ class CorpusRun:
             mine = self._turn % self.way.ranks == self.way.rank
             self._turn += 1
             if mine:
-                size = self.ledger.take(self.source, unit)
+                size = self._take(unit)
                 self.tell_done(size * self.way.ranks, self.ledger.texts * self.way.ranks)
             self.ledger.units += 1
             if self._stop:
                 raise Interrupted
+
+    def _take(self, unit: Unit) -> int:
+        """Make a pass; where one fails, its texts are run one by one, and those that fail alone are told of."""
+        try:
+            size = self.ledger.take(self.source, unit)
+        except CaptureError as error:
+            if not unit.texts:
+                raise
+            if len(unit.texts) > 1:
+                return sum(self._take(replace(unit, texts=[text])) for text in unit.texts)
+            if not unit.null:  # a text that fails only with its tokens shuffled has no null
+                self.ledger.failed_lines += 1
+                self._failed.append((unit.texts[0].line, error))
+            if len(self._failed) == PATIENCE and not self.ledger.texts:
+                raise
+            size = 0
+        if self.ledger.texts:
+            self._tell_failed()
+        return size
+
+    def _tell_failed(self) -> None:
+        for line, error in self._failed:
+            self.tell_failed(BadLine(line, error.message))
+        self._failed.clear()
 
     @contextmanager
     def _stopping(self) -> Iterator[None]:

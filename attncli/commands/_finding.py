@@ -196,9 +196,7 @@ def require_offsets(tokens: Tokens) -> None:
         CaptureError: None of them does.
     """
     if all(token.special or token.start is None for token in tokens):
-        raise CaptureError(
-            "the tokenizer gives no offsets, so that no word can be found", "save it as a fast tokenizer"
-        )
+        raise CaptureError("the tokenizer gives no offsets, so that no word can be found")
 
 
 def _quoted(text: str) -> str:

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from attncli.commands._finding import Search, require_offsets
-from attncli.commands._opening import load_options
+from attncli.commands._opening import check_reads, load_model
 from attncli.commands._progress import counted
-from attncli.commands._running import choose_kind, provenance, sign_of_life
-from attncli.errors import UsageError
+from attncli.commands._running import choose_kind, provenance
+from attncli.errors import ModelError, UsageError
 from attncli.labels import safe_label
 from attncli.record import Kind, Run, Span, Tokens
 from attncli.sources.corpus import BadLine
@@ -80,13 +80,11 @@ def rank_over_pairs(search: Search, name: str, *, reverse: bool, seed: int) -> t
 def _opener(search: Search) -> Open:
     """Load the model once, and give what makes it ready for a text."""
     model = search.model
-    assert model.model is not None
-    with sign_of_life(f"loading {safe_label(model.model)} …", search.output):
-        from attncli.sources.loading import load
-        from attncli.sources.preparing import prepare
-        from attncli.sources.pretrained import PretrainedSource
+    check_reads(model, search.output)
+    loaded = load_model(model, search.output)
 
-        loaded = load(model.model, load_options(model))
+    from attncli.sources.preparing import prepare
+    from attncli.sources.pretrained import PretrainedSource
 
     def opened(text: str) -> PretrainedSource:
         prepared = prepare(loaded, text, truncate=model.truncate)
@@ -110,7 +108,7 @@ def _read(pairs: PairSet, opened: Open, asked_kind: str | None) -> Sequence[Aske
     for number, (text, its_pairs) in enumerate(_by_text(pairs)):
         try:
             source = opened(text)
-        except UsageError as error:
+        except (UsageError, ModelError) as error:
             bad.append(BadLine(its_pairs[0].line, error.message))
             continue
         kind = choose_kind(source.kinds, asked_kind)

@@ -11,8 +11,9 @@ from attncli.analysis.measures import Measures
 from attncli.analysis.observers.head_tallies import HeadTallies
 from attncli.analysis.overlap import HeadOverlap
 from attncli.analysis.roles import heads_of
-from attncli.commands._corpus_run import CorpusRun, Interrupted, Ledger, Way
+from attncli.commands._corpus_run import CorpusRun, Interrupted, Way
 from attncli.commands._heads_question import Question
+from attncli.commands._ledger import Ledger
 from attncli.commands._options import OutputOptions
 from attncli.commands._progress import texts_done
 from attncli.commands._ranks import Ranks, gather
@@ -43,7 +44,9 @@ def find(question: Question, ranks: Ranks, output: OutputOptions) -> Ledger:
     size = None if question.lines is None else question.lines.size
     shown = ranks.is_first and question.lines is not None
     with texts_done(size, output, shown=shown) as done:
-        run = CorpusRun(question.source, ledger, way, _teller(question, output, ranks), done)
+        tell = _teller(question, output)
+        tell_bad = tell if ranks.is_first else lambda bad: None
+        run = CorpusRun(question.source, ledger, way, tell_bad, tell, done)
         try:
             if question.probe is not None:
                 from attncli.sources.batches import BatchedModel
@@ -78,18 +81,18 @@ def finish(ledger: Ledger, question: Question, wanted: Wanted, plan: Plan, ranks
     if not ledger.complete:
         _tell_how_to_resume(plan)
         raise KeyboardInterrupt
-    if ledger.bad_lines and not question.corpus.skip_errors:
-        lines = "lines" if ledger.bad_lines > 1 else "line"
+    if ledger.unused_lines and not question.corpus.skip_errors:
+        lines = "lines" if ledger.unused_lines > 1 else "line"
         raise ReadError(
-            f"{ledger.bad_lines:,} {lines} could not be used; the answer is of the others",
+            f"{ledger.unused_lines:,} {lines} could not be used; the answer is of the others",
             "--skip-errors accepts that",
         )
 
 
 def _nothing(ledger: Ledger) -> tuple[str, str]:
-    if ledger.bad_lines:
+    if ledger.unused_lines:
         return (
-            f"none of the {ledger.bad_lines:,} lines could be used",
+            f"none of the {ledger.unused_lines:,} lines could be used",
             "each is named with what is wrong, unless -q was given",
         )
     return "the corpus is empty: there is nothing to attend to", "one text a line, or --field for JSON lines"
@@ -107,7 +110,7 @@ def _answer(ledger: Ledger, question: Question, wanted: Wanted) -> Answer:
         ledger.tokens,
         ledger.rows,
         ledger.null_texts,
-        ledger.bad_lines,
+        ledger.unused_lines,
         _rule(question),
         None if question.probe is None else "induction",
     )
@@ -151,15 +154,15 @@ def _forget_sums(ledger: Ledger) -> None:
     """Leave to the first rank what an interrupted run had found."""
     ledger.tallies.by_layer.clear()
     ledger.overlap.products, ledger.overlap.rows = None, 0.0
-    ledger.texts = ledger.tokens = ledger.rows = ledger.null_texts = 0
+    ledger.texts = ledger.tokens = ledger.rows = ledger.null_texts = ledger.failed_lines = 0
 
 
-def _teller(question: Question, output: OutputOptions, ranks: Ranks) -> Callable[[BadLine], None]:
+def _teller(question: Question, output: OutputOptions) -> Callable[[BadLine], None]:
     name = getattr(question.lines, "path", None)
     where = "" if name is None else ("stdin " if name == "-" else f"{safe_label(str(name))} ")
 
     def tell(bad: BadLine) -> None:
-        if ranks.is_first and not output.quiet:
+        if not output.quiet:
             say(f"{where}line {bad.number}: {bad.reason}")
 
     return tell

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from attncli.analysis.head_changes import OldRun
     from attncli.analysis.roles import Thresholds
     from attncli.analysis.selection import Selection
-    from attncli.commands._corpus_run import Pair, TextSource
+    from attncli.commands._ledger import Pair, TextSource
     from attncli.commands.heads import CorpusOptions, ProbeOptions, Ranking
     from attncli.record import Kind
     from attncli.sources.batches import RowRule
@@ -209,6 +209,7 @@ class CorpusFile:
 def _lines(text: TextInput, corpus: CorpusOptions) -> Lines:
     """Find what to read: the text, a file, or a pipe."""
     from attncli.sources.corpus import DEFAULT_FIELD, field_for
+    from attncli.sources.media import refuse_medium
 
     if text.text is not None and text.file is not None:
         raise UsageError("a text and --file were both given", "give one of them")
@@ -218,6 +219,8 @@ def _lines(text: TextInput, corpus: CorpusOptions) -> Lines:
         only = text.read("heads")
         if not only.strip():
             raise UsageError("the text is empty: there is nothing to attend to")
+        refuse_medium(only)
+        refuse_medium(corpus.pair)
         return OneText(only, corpus.pair)
     if corpus.pair is not None:
         raise UsageError(
@@ -229,6 +232,7 @@ def _lines(text: TextInput, corpus: CorpusOptions) -> Lines:
             "try: attncli heads --file corpus.txt -m MODEL  or  … | attncli heads -m MODEL",
         )
     path = text.file or "-"
+    refuse_medium(path)
     field = field_for(path, corpus.field)
     if corpus.pair_field is not None and field is None:
         field = DEFAULT_FIELD
@@ -275,7 +279,7 @@ def _open(
         assert lines is not None
         return _text_by_text(lines, rule, corpus, model, scratch, output), None, rule, "cpu"
 
-    from attncli.commands._opening import load_model
+    from attncli.commands._opening import check_reads, load_model
     from attncli.commands._ranks import ranks_from
     from attncli.sources.batches import BatchedModel
     from attncli.sources.probes import random_repeated, repeated_from_ids
@@ -283,6 +287,7 @@ def _open(
     device = (
         f"cuda:{ranks_from().local}" if model.device == "cuda" and ranks_from().count > 1 else model.device
     )
+    check_reads(model, output, lines.text if isinstance(lines, OneText) else None)
     loaded = load_model(model, output, device)
     drawn = None
     if lines is None and probe.ids is not None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attncli.commands._opening import Opened, Writing, is_file, load_options
+from attncli.commands._opening import Opened, Writing, load_options
 from attncli.commands._options import ModelOptions, OutputOptions
 from attncli.commands._running import sign_of_life
 from attncli.errors import UsageError
@@ -15,13 +15,11 @@ from attncli.labels import safe_label
 if TYPE_CHECKING:
     from attncli.commands.show import Choice
 
-ENDINGS = (".wav",)
-
 
 def open_sound(
     text: str, choice: Choice, model: ModelOptions, output: OutputOptions, writing: Writing
-) -> tuple[Opened, Choice] | None:
-    """Open a sound's transcription, where the text names an existing sound file and the model hears.
+) -> tuple[Opened, Choice]:
+    """Open a sound's transcription.
 
     Returns:
         The source, and what to show of it: the columns end with the sound.
@@ -29,16 +27,19 @@ def open_sound(
     Raises:
         AttnCliError: The sound cannot be read, or an option does not go with it.
     """
-    if model.model in (None, "scratch") or not (text.lower().endswith(ENDINGS) and is_file(text)):
-        return None
     assert model.model is not None
+    _refuse_others(choice, writing)
     with sign_of_life(f"loading {safe_label(model.model)} …", output):
-        from attncli.sources.loading import load, transcribes
+        from attncli.sources.inputs import inputs_of
+        from attncli.sources.loading import load
 
         options = load_options(model)
-        if not transcribes(model.model, options):
-            return None
-        _refuse_others(choice, writing)
+        family = inputs_of(model.model, options).family
+        if family != "whisper":
+            raise UsageError(
+                f"{safe_label(model.model)} ({family}): attncli shows how Whisper models hear, and no others",
+                "name a Whisper",
+            )
         loaded = load(model.model, replace(options, head=True))
     with sign_of_life("listening …", output):
         from attncli.sources.sound import transcribe

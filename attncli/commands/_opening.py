@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from attncli.commands._options import ModelOptions, OutputOptions, ScratchOptions
@@ -13,10 +12,13 @@ from attncli.delivery import say
 from attncli.errors import UsageError
 from attncli.labels import safe_label
 from attncli.record import Kind, Observer, Run, Tokens
+from attncli.sources.media import EXAMPLES, Medium, check_exists, is_file, medium_of, refuse_medium
 from attncli.sources.shipped import DEFAULT, shipped_models
 
 if TYPE_CHECKING:
     from attncli.sources.loading import Loaded, LoadOptions
+
+_WHISPER = "of models of sounds attncli shows Whisper's alone"
 
 
 class Opened(Protocol):
@@ -93,6 +95,8 @@ def open_source(
     Raises:
         AttnCliError: It is not to be had, or does not take this text.
     """
+    for one in (text, pair):
+        refuse_medium(one)
     if is_file(text) and not output.quiet:
         say(
             f'note: "{safe_label(text)}" is a file, and its name is the text here: --file reads what is in it'
@@ -113,6 +117,7 @@ def open_source(
     if name in shipped_models():
         return _open_shipped(name, text, pair, model)
     assert model.model is not None
+    check_reads(model, output, text)
     if writing is not None and (writing.generate or writing.chat):
         return _open_writer(text, model, scratch.seed or 0, output, writing)
     if stride is not None:
@@ -131,12 +136,52 @@ def open_source(
         )
 
 
-def is_file(text: str) -> bool:
-    """Say whether a text is the name of a file that is there."""
-    try:
-        return Path(text).is_file()
-    except (OSError, ValueError):  # too long for a name, or with a NUL in it
-        return False
+def medium_for(text: str, model: ModelOptions, output: OutputOptions) -> Medium | None:
+    """Return whether a text names a picture or a sound that the model is to look at, or to hear.
+
+    Raises:
+        AttnCliError: The file is not there, or the model does not take such a thing, or is not to be had.
+    """
+    medium = medium_of(text)
+    if medium is None or model.model in (None, "scratch", *shipped_models()):
+        return None
+    assert model.model is not None
+    with sign_of_life(f"loading {safe_label(model.model)} …", output):
+        from attncli.sources.inputs import inputs_of
+
+        takes = inputs_of(model.model, load_options(model))
+    if takes.picture if medium == "picture" else takes.sound:
+        check_exists(text)
+        return medium
+    if not is_file(text):
+        return None
+    who = f"{safe_label(text)} is a {medium}, and {safe_label(model.model)} ({takes.family})"
+    if takes.mixed:
+        raise UsageError(f"{who} takes it together with a text only, which attncli cannot show yet")
+    raise UsageError(f"{who} takes {takes}", f"name a model of {medium}s: {EXAMPLES[medium]}")
+
+
+def check_reads(model: ModelOptions, output: OutputOptions, text: str | None = None) -> None:
+    """Refuse a pretrained model that reads no text, before anything of it is loaded but its config.
+
+    Args:
+        text: What it is to read, where that is one text; it may be the name of a file that is not there.
+
+    Raises:
+        AttnCliError: It takes something else, or is not to be had.
+    """
+    assert model.model is not None
+    with sign_of_life(f"loading {safe_label(model.model)} …", output):
+        from attncli.sources.inputs import inputs_of
+
+        takes = inputs_of(model.model, load_options(model))
+    if takes.text:
+        return
+    check_exists(text or "")
+    hint = "try: attncli show photo.jpg --model NAME" if takes.picture else _WHISPER
+    if takes.family == "whisper":
+        hint = "try: attncli show speech.wav --model NAME"
+    raise UsageError(f"{safe_label(model.model)} ({takes.family}) takes no text, but {takes}", hint)
 
 
 def model_name(model: ModelOptions, scratch: ScratchOptions, pair: str | None = None) -> str:

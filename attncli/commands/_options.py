@@ -322,8 +322,8 @@ def _decode(content: bytes, where: str) -> str:
 
 def _hint(content: bytes, name: str) -> str | None:
     """Guess what it is that is no UTF-8."""
-    from attncli.commands import _hearing, _seeing
+    from attncli.sources.media import medium_of, where_shown
 
-    if name.lower().endswith((*_hearing.ENDINGS, *_seeing.ENDINGS)):
-        return "a sound or a picture stands in TEXT's place, without --file"
+    if (medium := medium_of(name)) is not None:
+        return where_shown(name, medium)
     return "it seems to be UTF-16: iconv -f UTF-16 -t UTF-8" if content[:2] in _UTF16 else None

@@ -7,18 +7,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attncli.commands._opening import Opened, Writing, is_file, load_options
+from attncli.commands._opening import Opened, Writing, load_options
 from attncli.commands._options import ModelOptions, OutputOptions
 from attncli.commands._running import sign_of_life
 from attncli.delivery import PICTURES
-from attncli.errors import ReadError, UsageError
+from attncli.errors import UsageError
 from attncli.labels import safe_label
 
 if TYPE_CHECKING:
     from attncli.commands.show import Choice
     from attncli.view import MatrixGrid, Picture
 
-ENDINGS = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff")
 _CLASS = "cls"
 
 
@@ -52,8 +51,8 @@ def open_picture(
     output: OutputOptions,
     writing: Writing,
     formats: Collection[str],
-) -> Seen | None:
-    """Open a picture, where the text names an existing picture file and the model takes pictures.
+) -> Seen:
+    """Open a picture.
 
     Args:
         formats: Those that the view will be written in: drawing needs one query alone.
@@ -61,19 +60,12 @@ def open_picture(
     Raises:
         AttnCliError: The picture cannot be read, or an option does not go with it.
     """
-    if model.model in (None, "scratch") or not text.lower().endswith(ENDINGS):
-        return None
     assert model.model is not None
+    _refuse_others(choice, writing)
     with sign_of_life(f"loading {safe_label(model.model)} …", output):
-        from attncli.sources.loading import load, sees
+        from attncli.sources.loading import load
 
-        options = load_options(model)
-        if not sees(model.model, options):
-            return None
-        _refuse_others(choice, writing)
-        if not is_file(text):
-            raise ReadError(f"{safe_label(text)}: there is no such picture")
-        loaded = load(model.model, options, tokenizer=False)
+        loaded = load(model.model, load_options(model), tokenizer=False)
     with sign_of_life("looking …", output):
         from attncli.sources.picture import look_at
 

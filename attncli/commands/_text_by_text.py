@@ -51,7 +51,7 @@ class TextByText:
             length = len(queries) if queries is keys else len(queries) + len(keys)
             self._texts[ordinal] = line.text, other
             nothing = Side((0,) * length, (False,) * length)
-            found.append(Encoded(ordinal, nothing, None, len(line.text.encode()) + 1))
+            found.append(Encoded(ordinal, nothing, None, len(line.text.encode()) + 1, line.number))
             ordinal += 1
         return found
 

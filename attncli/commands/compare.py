@@ -49,6 +49,7 @@ def compare(text: TextInput, choice: Choice, output: OutputOptions) -> None:
     from attncli.commands._running import plan_output, provenance
     from attncli.delivery import deliver
     from attncli.errors import UsageError
+    from attncli.sources.media import refuse_medium
 
     plan = plan_output(output, "MatrixGrid")
     if choice.head >= choice.heads:
@@ -56,6 +57,7 @@ def compare(text: TextInput, choice: Choice, output: OutputOptions) -> None:
             f"--head {choice.head}: out of range", f"there are heads 0 to {choice.heads - 1} (--heads)"
         )
     sentence = text.read("compare")
+    refuse_medium(sentence)
 
     from attncli.analysis.views import comparison_view
     from attncli.sources import comparison

@@ -11,11 +11,20 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from attncli.errors import CaptureError, UsageError
+from attncli.errors import CaptureError, ModelError
 from attncli.record import Axis, Batch, Kind, Observer, Run, Shuffled, Tokens
 from attncli.sources.corpus import BadLine, Line
 from attncli.sources.loading import Loaded
-from attncli.sources.preparing import Prepared, kind_of_single_stack, token_limit
+from attncli.sources.preparing import (
+    Prepared,
+    check_takes_text,
+    check_tokenizer,
+    kind_of_single_stack,
+    start_token,
+    token_limit,
+    tokenize,
+    without_row,
+)
 from attncli.sources.pretrained import PretrainedSource
 from attncli.sources.tokens import positions, tokens_from_ids
 
@@ -49,12 +58,14 @@ class Encoded:
         source: What the model reads, or its encoder.
         target: What the decoder of an encoder–decoder reads.
         size: Bytes of the line, for progress.
+        line: The line's number, from 1.
     """
 
     ordinal: int
     source: Side
     target: Side | None = None
     size: int = 0
+    line: int = 0
 
     @property
     def length(self) -> int:
@@ -129,17 +140,15 @@ class BatchedModel:
 
     def __post_init__(self) -> None:
         model = self.loaded.model
-        if getattr(model, "main_input_name", "input_ids") != "input_ids":
-            raise UsageError(f"{self.loaded.name} ({self.loaded.family}) takes no text")
+        check_takes_text(self.loaded)
+        check_tokenizer(self.loaded)
         self.two_stacks = bool(model.config.is_encoder_decoder)
         self.kinds: tuple[Kind, ...] = (kind_of_single_stack(model),)
         if self.two_stacks:
             self.kinds = ("encoder", "decoder", "cross") if self.paired else ("encoder",)
         nothing = Prepared({}, {}, {}, encoder_only=self.two_stacks and not self.paired)
         self._source = PretrainedSource(self.loaded, nothing, self.verify, fast=self.fast)
-        self._start = model.config.decoder_start_token_id if self.two_stacks else None
-        if self.two_stacks and self.paired and self._start is None:
-            raise CaptureError(f"{self.loaded.name}: its config has no decoder_start_token_id")
+        self._start = start_token(self.loaded) if self.two_stacks and self.paired else None
 
     def depth(self, kind: Kind) -> int:
         """Give the number of layers of the stack that has this kind of attention."""
@@ -167,7 +176,7 @@ class BatchedModel:
             if wrong is not None or isinstance(source, str) or isinstance(target, str):
                 found.append(BadLine(line.number, str(wrong)))
                 continue
-            found.append(Encoded(ordinal, source, target, len(line.text.encode()) + 1))
+            found.append(Encoded(ordinal, source, target, len(line.text.encode()) + 1, line.number))
             ordinal += 1
         return found
 
@@ -220,15 +229,28 @@ class BatchedModel:
         self, texts: Sequence[str | None], others: Sequence[str | None] | None, *, target: bool = False
     ) -> list[Side | str]:
         """Cut texts into tokens; what cannot be read gives the reason."""
+        try:
+            return self._cut_apart(texts, others, target)
+        except ModelError as error:
+            if len(texts) == 1:
+                return [error.message]
+        alone = [[other] for other in others] if others is not None else [None] * len(texts)
+        return [
+            self._sides([text], other, target=target)[0] for text, other in zip(texts, alone, strict=True)
+        ]
+
+    def _cut_apart(
+        self, texts: Sequence[str | None], others: Sequence[str | None] | None, target: bool
+    ) -> list[Side | str]:
         limit = token_limit(self.loaded, target=target)
         given: dict[str, Any] = (
             {"text_target": list(texts)} if target else {"text": list(texts), "text_pair": others}
         )
-        made = self.loaded.tokenizer(**given, return_special_tokens_mask=True, verbose=False)
+        made = tokenize(self.loaded, **given, return_special_tokens_mask=True)
         if self.truncate and any(len(ids) > limit for ids in made["input_ids"]):
             self.cut += sum(len(ids) > limit for ids in made["input_ids"])
-            made = self.loaded.tokenizer(
-                **given, return_special_tokens_mask=True, truncation=True, max_length=limit
+            made = tokenize(
+                self.loaded, **given, return_special_tokens_mask=True, truncation=True, max_length=limit
             )
         types = made.get("token_type_ids") or [None] * len(texts)
         named = set(self.loaded.tokenizer.all_special_ids) - {self.loaded.tokenizer.unk_token_id}
@@ -238,6 +260,8 @@ class BatchedModel:
                 sides.append(f"{len(ids):,} tokens; the model reads at most {limit:,}")
             elif not ids:
                 sides.append("no tokens for this model")
+            elif (lacking := without_row(self.loaded, ids, target=target)) is not None:
+                sides.append(lacking)
             else:
                 marked = tuple(bool(mark) or one in named for one, mark in zip(ids, special, strict=True))
                 sides.append(Side(tuple(ids), marked, None if kinds is None else tuple(kinds)))

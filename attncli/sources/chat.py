@@ -10,7 +10,7 @@ from typing import Any
 from attncli.errors import CaptureError, UsageError
 from attncli.record import Tokens
 from attncli.sources.loading import Loaded
-from attncli.sources.preparing import Prepared, prepare
+from attncli.sources.preparing import Prepared, prepare, tokenize
 
 Message = dict[str, str]
 
@@ -47,9 +47,7 @@ def prepare_chat(loaded: Loaded, text: str, system: str | None = None, *, trunca
         raise UsageError("the text is empty: there is nothing to attend to")
     conversation = converse(loaded, text, system)
     prepared = prepare(loaded, conversation.text, truncate=truncate, specials=False)
-    made = loaded.tokenizer(
-        conversation.text, add_special_tokens=False, return_offsets_mapping=True, verbose=False
-    )
+    made = tokenize(loaded, text=conversation.text, add_special_tokens=False, return_offsets_mapping=True)
     starts = [start for start, _ in made["offset_mapping"]]
     marked = {kind: _marked(tokens, conversation, starts) for kind, tokens in prepared.queries.items()}
     notes = (*prepared.notes, *(_parts_note(tokens) for tokens in marked.values()))

@@ -7,7 +7,7 @@ model does not take must not belong to the parts that attention is computed by: 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +67,20 @@ def check_quantisation(config: Any, folder: Path | None, name: str) -> None:
         raise ModelError(
             f"{name}: its weights are quantised with {told}, which the installed transformers cannot load",
             f"save it dequantised, or quantised by one of: {', '.join(sorted(map(str, known)))}",
+        )
+
+
+def check_sizes(mismatched: Iterable[tuple[str, Iterable[int], Iterable[int]]], where: str) -> None:
+    """Refuse weights of other sizes than config.json says.
+
+    Raises:
+        ModelError: There are some.
+    """
+    for key, stored, wanted in sorted(mismatched, key=lambda one: one[0]):
+        sizes = ["×".join(map(str, shape)) for shape in (stored, wanted)]
+        raise ModelError(
+            f"{where}: {safe_label(key)} is {sizes[0]} in the weights, and {sizes[1]} by config.json",
+            "its config.json and its weights do not belong together",
         )
 
 

@@ -6,6 +6,7 @@ mistyped folder be told from a model that has not been downloaded.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterator
@@ -28,7 +29,8 @@ def resolve_model_folder(name: str, revision: str = "main") -> Path | None:
         revision: Branch, tag or commit, for a name on the hub.
 
     Returns:
-        The folder, or None for a hub name that is not in the cache.
+        The folder, or None for a hub name that is not in the cache; a GGUF file is a model without one. Where
+        sentence-transformers' ``modules.json`` says that the transformer lies in a folder inside, it is that one.
 
     Raises:
         UsageError: `name` is empty.
@@ -41,6 +43,8 @@ def resolve_model_folder(name: str, revision: str = "main") -> Path | None:
     try:
         path = Path(name).expanduser()
         if path.is_dir():
+            return _transformer_in(path)
+        if path.is_file() and is_gguf(path):
             return path
         exists = path.exists()
     except (OSError, RuntimeError) as error:  # no right to look, a name too long, a ~user who is not known
@@ -51,7 +55,27 @@ def resolve_model_folder(name: str, revision: str = "main") -> Path | None:
     cached = _snapshot(name, revision) if _HUB_NAME.fullmatch(name) else None
     if cached is None and _is_meant_as_folder(name, path):
         raise ModelError(f"the folder {safe_label(name)} does not exist", _sibling_hint(path))
-    return cached
+    return None if cached is None else _transformer_in(cached)
+
+
+def is_gguf(where: str | Path) -> bool:
+    """Tell whether a model is a GGUF file, which holds config, weights and tokenizer in one."""
+    return Path(where).suffix.lower() == ".gguf" and Path(where).is_file()
+
+
+def _transformer_in(folder: Path) -> Path:
+    """Return the folder with config.json: older sentence-transformers have it inside (``0_Transformer``)."""
+    listed = folder / "modules.json"
+    if (folder / "config.json").exists() or not listed.is_file():
+        return folder
+    try:
+        modules = json.loads(listed.read_text(encoding="utf-8"))
+        inside = [str(one["path"]) for one in modules if str(one["type"]).endswith("Transformer")]
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise ModelError(f"{safe_label(str(listed))} cannot be read as a list of modules") from error
+    # The list is the model's: it must not lead out of its folder.
+    found = [folder / path for path in inside if (folder / path).resolve().is_relative_to(folder.resolve())]
+    return next((path for path in found if path.is_dir()), folder)
 
 
 def hub_cache() -> Path:

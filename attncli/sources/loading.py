@@ -2,36 +2,27 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext, redirect_stderr
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
+from io import StringIO
 from logging import ERROR, getLogger
 from pathlib import Path
 from typing import Any
 
-from attncli.errors import CaptureError, ModelError, UsageError, did_you_mean
+from attncli.errors import ModelError, UsageError, did_you_mean
 from attncli.labels import safe_label
+from attncli.sources import refusals
 from attncli.sources.adapters import WITHOUT, Adapter, fetch_adapter, find_adapter
-from attncli.sources.folders import may_reach_hub, missing_model, resolve_model_folder
+from attncli.sources.folder_check import check_folder, check_gguf, read_json
+from attncli.sources.folders import is_gguf, may_reach_hub, missing_model, resolve_model_folder
+from attncli.sources.refusals import Asked, no_head
 from attncli.sources.tokens import load_tokenizer
+from attncli.sources.towers import check_whole, has_towers, tower
 from attncli.sources.vocabulary_check import check_vocabulary
 
 DEVICE_MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
-
-_SAFE_WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
-_PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
-_TOKENIZERS = (
-    "tokenizer.json",
-    "tokenizer.model",
-    "vocab.txt",
-    "vocab.json",
-    "spiece.model",
-    "sentencepiece.bpe.model",
-    "source.spm",
-    "tokenizer_config.json",
-)
 
 _TOKENIZER_SETTINGS = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json")
 
@@ -112,7 +103,8 @@ def load(name: str, options: LoadOptions | None = None, *, tokenizer: bool = Tru
 
     Args:
         name: ``./folder``, or ``organisation/name`` on the hub.
-        tokenizer: Whether the model's tokenizer is wanted.
+        tokenizer: Whether the model's tokenizer is wanted. Of a model with a tower for texts and one for pictures
+            (CLIP), it is the first with a tokenizer and the second without.
 
     Raises:
         ModelError: It is not to be had: no such folder or name, no weights, no tokenizer, a broken file.
@@ -120,13 +112,14 @@ def load(name: str, options: LoadOptions | None = None, *, tokenizer: bool = Tru
     """
     options = options or LoadOptions()
     _check_device_map(options)
-    adapter = _adapter(name, options)
+    picture, adapter = not tokenizer, _adapter(name, options)
     if adapter is None:
-        return _load(name, options, tokenizer)
+        return _load(name, options, tokenizer, picture)
     if options.adapter:
         adapter.check(options.allow_pickle)
     try:
-        base = _load(adapter.base, _for_base(adapter, options), tokenizer and not adapter.has_tokenizer)
+        needed = tokenizer and not adapter.has_tokenizer
+        base = _load(adapter.base, _for_base(adapter, options), needed, picture)
     except ModelError as error:
         if adapter.base == name:
             raise
@@ -142,46 +135,41 @@ def load(name: str, options: LoadOptions | None = None, *, tokenizer: bool = Tru
     return replace(base, adapter=adapter.apply(base.model, allow_pickle=options.allow_pickle))
 
 
-def _load(name: str, options: LoadOptions, tokenizer: bool) -> Loaded:
+def _load(name: str, options: LoadOptions, tokenizer: bool, picture: bool) -> Loaded:
     folder = _local_folder(name, options, tokenizer)
     if folder is None and (options.offline or not may_reach_hub()):
         # Asked anyway, the hub's client would go on trying for a minute.
         raise missing_model(name, "--offline was given" if options.offline else "the hub cannot be reached")
     _quiet_transformers()
-    with _translated(name, options):
+    # Of GGUF files transformers tells the progress, whatever it was told.
+    silent = redirect_stderr(StringIO()) if folder is not None and is_gguf(folder) else nullcontext()
+    with silent, _translated(name, options):
         made = _load_tokenizer(folder or name, options) if tokenizer else None
-        return Loaded(name, _load_model(folder or name, options), made, options, folder)
+        model = _load_model(folder or name, options, picture=picture)
+    return Loaded(name, model, made, options, folder)
 
 
-def transcribes(name: str, options: LoadOptions) -> bool:
-    """Tell by a model's config whether it writes down what is said."""
-    from transformers import AutoModelForSpeechSeq2Seq as Speech
+def config_of(name: str, options: LoadOptions) -> Any:
+    """Read a model's config alone; of an adapter, its base model's.
 
-    return type(_config(name, options)) in Speech._model_mapping
-
-
-def sees(name: str, options: LoadOptions) -> bool:
-    """Tell by a model's config whether it takes pictures, and nothing else."""
-    from transformers import AutoModel
-
-    kind, known = type(_config(name, options)), AutoModel._model_mapping
-    return kind in known and getattr(known[kind], "main_input_name", None) == "pixel_values"
+    Raises:
+        ModelError: It is not to be had.
+    """
+    _quiet_transformers()
+    with _translated(name, options):
+        return _config(name, options)
 
 
 def _config(name: str, options: LoadOptions) -> Any:
-    """Read a model's config; None where it is not to be had, which loading the model will say better."""
     from transformers import AutoConfig
 
-    try:
-        adapter = _adapter(name, options)
-        if adapter is not None:
-            name, options = adapter.base, _for_base(adapter, options)
-        folder = _local_folder(name, options, False)
-        if folder is None and (options.offline or not may_reach_hub()):
-            return None
-        return AutoConfig.from_pretrained(folder or name, **_common(options))
-    except (OSError, ValueError, ModelError):
-        return None
+    adapter = _adapter(name, options)
+    if adapter is not None:
+        name, options = adapter.base, _for_base(adapter, options)
+    folder = _local_folder(name, options, False)
+    if folder is None and (options.offline or not may_reach_hub()):
+        raise missing_model(name, "--offline was given" if options.offline else "the hub cannot be reached")
+    return AutoConfig.from_pretrained(_place(folder or name), **_common(folder or name, options))
 
 
 def _adapter(name: str, options: LoadOptions) -> Adapter | None:
@@ -204,14 +192,17 @@ def _local_folder(name: str, options: LoadOptions, tokenizer: bool) -> Path | No
     folder = resolve_model_folder(name, options.revision or "main")
     if folder is None:
         return None
-    named = Path(name).expanduser().is_dir()
+    if is_gguf(folder):
+        check_gguf(name)
+    named = Path(name).expanduser().exists()
     if named and options.revision is not None:
         raise UsageError(
             f"--revision {safe_label(options.revision)}: {safe_label(name)} is a folder, which has but one",
             "leave it out; it is for names on the hub",
         )
     try:
-        _check_folder(folder, safe_label(name), options, tokenizer)
+        if not is_gguf(folder):
+            check_folder(folder, safe_label(name), allow_pickle=options.allow_pickle, tokenizer=tokenizer)
     except ModelError:
         if named or options.offline:
             raise
@@ -223,7 +214,7 @@ def _load_tokenizer(where: str | Path, options: LoadOptions) -> Any:
     from transformers import AutoTokenizer
 
     try:
-        made = AutoTokenizer.from_pretrained(where, **_common(options))
+        made = AutoTokenizer.from_pretrained(_place(where), **_common(where, options))
     except Exception:  # the tokenizers library raises nothing more special
         folder = resolve_model_folder(str(where), options.revision or "main")
         if folder is not None:
@@ -239,35 +230,42 @@ def _check_tokenizer(folder: Path) -> None:
     """Say which of a tokenizer's files is broken, if any is."""
     for name in _TOKENIZER_SETTINGS:
         if (folder / name).is_file():
-            _check_json(folder / name, safe_label(str(folder)))
+            read_json(folder / name, safe_label(str(folder)))
     if (folder / "tokenizer.json").is_file():
         load_tokenizer(folder)
 
 
-def _load_model(where: str | Path, options: LoadOptions) -> Any:
+def _load_model(where: str | Path, options: LoadOptions, *, picture: bool) -> Any:
     from transformers import AutoConfig
 
-    from attncli.sources.checkpoint import check_filled, check_quantisation
+    from attncli.sources.checkpoint import check_filled, check_quantisation, check_sizes
 
-    keywords = _common(options) | {
+    keywords = _common(where, options) | {
         "dtype": _dtype(options),
         "use_safetensors": None if options.allow_pickle else True,
+        "ignore_mismatched_sizes": True,  # they are in the report then, and refused below
     }
     if options.attention is not None:
         keywords["attn_implementation"] = options.attention
     if options.device_map is not None:
         keywords |= {"device_map": options.device_map, "offload_folder": options.offload_folder}
-    config = AutoConfig.from_pretrained(where, **_common(options))
+    config = AutoConfig.from_pretrained(_place(where), **_common(where, options))
     name = safe_label(str(where))
+    in_towers = not options.head and has_towers(config)
+    if in_towers:
+        check_whole(config, name)
     check_quantisation(config, where if isinstance(where, Path) else None, name)
     model, report = _model_class(config, options).from_pretrained(
-        where, output_loading_info=True, adapter_kwargs=WITHOUT, **keywords
+        _place(where), output_loading_info=True, adapter_kwargs=WITHOUT, **keywords
     )
+    check_sizes(report["mismatched_keys"], name)
     folder = resolve_model_folder(str(where), options.revision or "main")
     if folder != where:  # it has been downloaded just now
         check_quantisation(config, folder, name)
     if check_filled(model, report, name, folder=folder, head=options.head):
-        raise _no_head(name)
+        raise no_head(name)
+    if in_towers:
+        model = tower(model, name, picture=picture)
     return (model if options.device_map is not None else model.to(options.device)).eval()
 
 
@@ -301,12 +299,18 @@ def _check_device_map(options: LoadOptions) -> None:
         )
 
 
-def _common(options: LoadOptions) -> dict[str, Any]:
-    return {
+def _place(where: str | Path) -> str | Path:
+    """Return what transformers loads from: a name, or the folder."""
+    return Path(where).parent if is_gguf(where) else where
+
+
+def _common(where: str | Path, options: LoadOptions) -> dict[str, Any]:
+    keywords = {
         "revision": options.revision or "main",
         "trust_remote_code": options.trust_remote_code,
         "local_files_only": options.offline,
     }
+    return keywords | ({"gguf_file": Path(where).name} if is_gguf(where) else {})
 
 
 def _dtype(options: LoadOptions) -> Any:
@@ -328,50 +332,6 @@ def _dtype(options: LoadOptions) -> Any:
     return known[options.dtype]
 
 
-def _no_head(name: str) -> ModelError:
-    return ModelError(
-        f"{name}: no language-model head there, so it cannot generate", "name a causal or a translation model"
-    )
-
-
-def _check_folder(folder: Path, name: str, options: LoadOptions, tokenizer: bool) -> None:
-    names = {path.name for path in folder.iterdir()}
-    if "config.json" not in names:
-        raise ModelError(f"{name}: no config.json there, so it is no Hugging Face model folder")
-    if not names.intersection(_SAFE_WEIGHTS) and not any(file.endswith(".safetensors") for file in names):
-        if not names.intersection(_PICKLES):
-            raise ModelError(f"{name}: no weights there (model.safetensors)")
-        if not options.allow_pickle:
-            raise ModelError(
-                f"{name}: its weights are a pickle (pytorch_model.bin), which can run any code when loaded",
-                "--allow-pickle loads it all the same; do so only if you trust where it comes from",
-            )
-    if tokenizer and not names.intersection(_TOKENIZERS):
-        raise ModelError(f"{name}: no tokenizer there (tokenizer.json)")
-    for file in sorted(folder.glob("*.safetensors")):
-        _check_safetensors(file)
-    _check_json(folder / "config.json", name)
-
-
-def _check_safetensors(file: Path) -> None:
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(file, framework="np") as opened:
-            opened.keys()
-    except (SafetensorError, OSError) as error:
-        raise ModelError(f"{file}: truncated or corrupted ({error})") from error
-
-
-def _check_json(file: Path, name: str) -> None:
-    try:
-        settings = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ModelError(f"{name}: its {file.name} is no JSON ({error})") from error
-    if not isinstance(settings, dict):
-        raise ModelError(f"{name}: its {file.name} is no JSON object")
-
-
 def _quiet_transformers() -> None:
     """Keep loading bars and reports off stderr; what matters of them we say ourselves."""
     from huggingface_hub.utils import logging as hub_logging
@@ -383,50 +343,6 @@ def _quiet_transformers() -> None:
     logging.disable_progress_bar()
 
 
-@contextmanager
-def _translated(name: str, options: LoadOptions) -> Iterator[None]:
-    """Say a loading failure in our words."""
-    name = safe_label(name)
-    try:
-        yield
-    except (ModelError, UsageError, CaptureError):
-        raise
-    except OSError as error:
-        raise _not_found(name, options, error) from error
-    except (ValueError, ImportError, KeyError, RuntimeError, AttributeError, AssertionError) as error:
-        # AssertionError: torch on a device that it was not built for
-        raise _refused(name, options, error) from error
-
-
-def _not_found(name: str, options: LoadOptions, error: OSError) -> ModelError:
-    text = str(error)
-    if "does not appear to have a file named model.safetensors" in text or "pytorch_model.bin" in text:
-        return ModelError(f"{name}: it has no safetensors weights", "--allow-pickle also loads pickled ones")
-    if "gated repo" in text:
-        return ModelError(
-            f"{name}: the model is gated", "log in with `hf auth login` after you have been let in"
-        )
-    return missing_model(name, "the hub did not answer, or does not have it")
-
-
-def _refused(name: str, options: LoadOptions, error: Exception) -> ModelError | UsageError:
-    text = " ".join(str(error).split())
-    if options.head and "Unrecognized configuration class" in text:
-        return _no_head(name)
-    if "trust_remote_code" in text:
-        return ModelError(
-            f"{name}: the model needs code of its own to run",
-            "--trust-remote-code runs it; do so only if you trust where it comes from",
-        )
-    if "attn_implementation" in text or "attention implementation" in text.lower():
-        return UsageError(f"--attention {options.attention}: {text[:160]}", "try sdpa or eager")
-    if options.device_map is not None and "offload" in text:
-        return UsageError(
-            f"{name}: the model does not fit, and nobody said where its rest may be written",
-            "--offload-folder DIR, on a disk with room for it",
-        )
-    if "device" in text.lower() or "CUDA" in text:
-        return UsageError(f"--device {options.device}: {text[:160]}")
-    if "does not recognize this architecture" in text or "Unrecognized model" in text:
-        return ModelError(f"{name}: a kind of model that the installed transformers does not know")
-    return ModelError(f"{name}: transformers cannot load it: {text[:200]}")
+def _translated(name: str, options: LoadOptions) -> AbstractContextManager[None]:
+    asked = Asked(options.attention, options.device, options.device_map is not None, options.head)
+    return refusals.loading(name, asked)

@@ -11,12 +11,14 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from attncli.errors import CaptureError, ReadError, UsageError
+from attncli.errors import AttnCliError, CaptureError, ModelError, ReadError
 from attncli.labels import safe_label
+from attncli.memory import is_out_of_memory
 from attncli.record import Token, Tokens
 from attncli.sources.loading import Loaded
 from attncli.sources.preparing import Prepared
 from attncli.sources.pretrained import PretrainedSource
+from attncli.sources.refusals import first_sentence, read_from, refused_as
 from attncli.view import Picture
 
 _MOST_SPECIALS = 16
@@ -30,17 +32,20 @@ def read_picture(path: Path) -> Image.Image:
     """
     name = safe_label(str(path))
     try:
-        with warnings.catch_warnings():
+        with read_from(path), warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             with Image.open(path) as image:
                 return ImageOps.exif_transpose(image).convert("RGB")
+    except AttnCliError:
+        raise
     except (Image.DecompressionBombWarning, Image.DecompressionBombError) as error:
         raise ReadError(f"{name}: so many pixels that it may be a trap", "make it smaller") from error
     except UnidentifiedImageError as error:
         raise ReadError(f"{name}: no picture that can be read", "convert it to PNG or JPEG") from error
-    except (OSError, SyntaxError, ValueError, EOFError) as error:
-        reason = safe_label(getattr(error, "strerror", None) or str(error))
-        raise ReadError(f"{name}: the picture cannot be read ({reason})") from error
+    except Exception as error:  # what broken files make the decoders raise is of many kinds
+        if is_out_of_memory(error):
+            raise
+        raise ReadError(f"{name}: the picture cannot be read ({first_sentence(error)})") from error
 
 
 def look_at(loaded: Loaded, path: Path, *, verify: bool = True) -> tuple[PretrainedSource, Picture]:
@@ -52,11 +57,14 @@ def look_at(loaded: Loaded, path: Path, *, verify: bool = True) -> tuple[Pretrai
     Raises:
         CaptureError: The model's tokens are no grid of patches.
         ReadError: The file is no picture that can be read.
-        UsageError: The model does not say how it wants pictures.
+        ModelError: The model does not say how it wants pictures.
     """
     image = read_picture(path)
     processor = _processor(loaded)
-    pixels = processor(image, return_tensors="pt")["pixel_values"]
+    with refused_as(
+        lambda why: ModelError(f"{loaded.name}: its image processor does not take this picture: {why}")
+    ):
+        pixels = processor(image, return_tensors="pt")["pixel_values"]
     inputs = {"pixel_values": pixels.to(loaded.device, loaded.model.dtype)}
     rows, columns = _patches(loaded, tuple(pixels.shape))
     specials = _length(loaded, inputs) - rows * columns
@@ -73,12 +81,15 @@ def look_at(loaded: Loaded, path: Path, *, verify: bool = True) -> tuple[Pretrai
 def _processor(loaded: Loaded) -> Any:
     from transformers import AutoImageProcessor
 
-    try:
+    with refused_as(lambda reason: _unprepared(loaded, reason)):
         return AutoImageProcessor.from_pretrained(loaded.folder or loaded.name)
-    except (OSError, ValueError, ImportError) as error:
-        raise UsageError(
-            f"{loaded.name}: no preprocessor_config.json that can be read, so pictures cannot be made ready for it"
-        ) from error
+
+
+def _unprepared(loaded: Loaded, reason: str) -> ModelError:
+    return ModelError(
+        f"{loaded.name}: no preprocessor_config.json that can be read, so pictures cannot be made ready for it",
+        reason,
+    )
 
 
 def _patches(loaded: Loaded, shape: tuple[int, ...]) -> tuple[int, int]:

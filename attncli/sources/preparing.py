@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from attncli.errors import CaptureError, UsageError
+from attncli.errors import CaptureError, ModelError, UsageError
+from attncli.labels import safe_label
 from attncli.record import Kind, Token, Tokens
+from attncli.sources import limits
 from attncli.sources.loading import Loaded
+from attncli.sources.refusals import refused_as
 from attncli.sources.sites import Stacks
 from attncli.sources.tokens import positions, tokens_from_encoding
 from attncli.sources.vocabulary_check import notes_on_text
-
-_NO_LIMIT = 10**9
-_OTHER_INPUTS = {
-    "input_features": "try: attncli show speech.wav --model NAME",
-    "pixel_values": "try: attncli show photo.jpg --model NAME",
-}
-"""What to do with a model whose input is no text."""
 
 
 @dataclass(frozen=True)
@@ -62,18 +58,34 @@ def prepare(
     return Prepared(encoding, {kind: tokens}, {kind: tokens}, notes)
 
 
-def check_takes_text(loaded: Loaded, text: str) -> None:
-    """Refuse an empty text, and a model of pictures or sounds.
+def check_takes_text(loaded: Loaded, text: str | None = None) -> None:
+    """Refuse a model of pictures or sounds, and an empty text.
+
+    Args:
+        text: What it is given, if that is known.
 
     Raises:
         UsageError: The text is empty, or the model takes none.
     """
     takes = getattr(loaded.model, "main_input_name", "input_ids")
     if takes != "input_ids":
-        hint = _OTHER_INPUTS.get(takes, "use it from Python: PretrainedSource")
-        raise UsageError(f"{loaded.name} ({loaded.family}) takes no text", hint)
-    if not text:
+        raise UsageError(f"{loaded.name} ({loaded.family}) takes no text, but {takes}")
+    if text == "":
         raise UsageError("the text is empty: there is nothing to attend to")
+
+
+def check_tokenizer(loaded: Loaded) -> None:
+    """Refuse a tokenizer that does not say where its tokens stand in the text.
+
+    Raises:
+        ModelError: It does not.
+    """
+    if not getattr(loaded.tokenizer, "is_fast", False):
+        kind = type(loaded.tokenizer).__name__
+        raise ModelError(
+            f"{loaded.name}: its tokenizer ({kind}) has no fast form, which says where tokens stand in the text",
+            "attncli cannot show this model's texts",
+        )
 
 
 def from_inputs(
@@ -109,15 +121,26 @@ def _decoder_input(loaded: Loaded, ids: Tensor, tokens: Tokens) -> tuple[Tensor,
 
     A tokenizer that begins with the start token by itself has done so already.
     """
-    start = loaded.model.config.decoder_start_token_id
-    if start is None:
-        raise CaptureError(f"{loaded.name}: its config has no decoder_start_token_id")
+    start = start_token(loaded)
     if int(ids[0, 0]) == start:
         return ids, tokens
     shifted = torch.cat([torch.tensor([[start]], device=ids.device), ids[:, :-1]], dim=1)
     piece = str(loaded.tokenizer.convert_ids_to_tokens(start))
     first = Token(0, start, piece, piece, special=True, piece=piece, sequence=None)
     return shifted, (first, *(replace(token, position=token.position + 1) for token in tokens[:-1]))
+
+
+def start_token(loaded: Loaded) -> int:
+    """Return the id that an encoder–decoder's decoder reads first.
+
+    Raises:
+        CaptureError: Neither the generation settings nor the config have one.
+    """
+    for settings in (getattr(loaded.model, "generation_config", None), loaded.model.config):
+        number = getattr(settings, "decoder_start_token_id", None)
+        if isinstance(number, int):
+            return number
+    raise CaptureError(f"{loaded.name}: its config has no decoder_start_token_id")
 
 
 def encode(
@@ -140,10 +163,10 @@ def encode(
     Raises:
         UsageError: The text has no tokens, or too many.
     """
-    limit = _NO_LIMIT if whole else token_limit(loaded, target=target)
+    limit = limits.NO_LIMIT if whole else token_limit(loaded, target=target)
     texts: dict[str, Any] = {"text_target": text} if target else {"text": text, "text_pair": pair}
     texts["add_special_tokens"] = specials
-    made = loaded.tokenizer(**texts, return_tensors="pt", verbose=False)
+    made = tokenize(loaded, **texts, return_tensors="pt")
     notes: tuple[str, ...] = ()
     length = made["input_ids"].shape[1]
     if length > limit:
@@ -154,14 +177,17 @@ def encode(
                 f"the text has {length:,} tokens; {loaded.name} reads at most {limit:,}",
                 f"--truncate cuts it to {limit:,}{stride}",
             )
-        made = loaded.tokenizer(**texts, return_tensors="pt", truncation=True, max_length=limit)
+        made = tokenize(loaded, **texts, return_tensors="pt", truncation=True, max_length=limit)
         notes = (
             f"cut to the model's {limit:,} tokens: {length - made['input_ids'].shape[1]:,} are left out",
         )
     if made["input_ids"].shape[1] == 0:
         raise UsageError("the text has no tokens for this model: there is nothing to attend to")
-    if not made.encodings:
-        raise CaptureError(f"{loaded.name}: its tokenizer gives no offsets", "save it as a fast tokenizer")
+    if (lacking := without_row(loaded, made["input_ids"][0].tolist(), target=target)) is not None:
+        raise ModelError(
+            f"{loaded.name}: {lacking}", "its tokenizer was extended and the model was not: leave it out"
+        )
+    check_tokenizer(loaded)
     backend = loaded.tokenizer.backend_tokenizer
     tokens = tokens_from_encoding(backend, made.encodings[0], text=text, pair=pair)
     notes += tuple(notes_on_text(tokens, text, pair, loaded.tokenizer.unk_token_id))
@@ -172,22 +198,29 @@ def encode(
 
 
 def token_limit(loaded: Loaded, *, target: bool = False) -> int:
-    """Give the number of tokens that a model reads at most."""
-    config = loaded.model.config.get_text_config()
-    names = (
-        ("max_target_positions", "max_position_embeddings")
-        if target
-        else ("max_position_embeddings", "n_positions")
-    )
-    limits = [value for name in names if isinstance(value := getattr(config, name, None), int) and value > 0][
-        :1
-    ]
-    if "roberta" in config.model_type or config.model_type in ("camembert", "xlm-roberta"):
-        # These number their positions from behind the padding token's id.
-        limits = [limit - (config.pad_token_id or 0) - 1 for limit in limits]
-    if (tokenizer_limit := loaded.tokenizer.model_max_length) < _NO_LIMIT:
-        limits.append(tokenizer_limit)
-    return min(limits, default=_NO_LIMIT)
+    """Return the number of tokens that a model reads at most."""
+    return limits.token_limit(loaded.model, loaded.tokenizer, target=target)
+
+
+def tokenize(loaded: Loaded, **given: Any) -> Any:
+    """Call a model's tokenizer.
+
+    Raises:
+        ModelError: It cannot read the text.
+    """
+    shown = safe_label(loaded.name)
+    with refused_as(lambda reason: ModelError(f"{shown}: its tokenizer cannot read this text: {reason}")):
+        return loaded.tokenizer(**given, verbose=False)
+
+
+def without_row(loaded: Loaded, ids: Sequence[int], *, target: bool = False) -> str | None:
+    """Say which token the model's embedding has no row for; None where it has all."""
+    rows = limits.embedding_rows(loaded.model, target=target)
+    if rows is None or max(ids, default=0) < rows:
+        return None
+    first = next(number for number in ids if number >= rows)
+    piece = safe_label(str(loaded.tokenizer.convert_ids_to_tokens(first)))
+    return f'the model\'s embedding has no row for the token "{piece}": its id is {first:,} of {rows:,}'
 
 
 def kind_of_single_stack(model: Any) -> Kind:

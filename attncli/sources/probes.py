@@ -14,7 +14,7 @@ from attncli.errors import ReadError, UsageError
 from attncli.labels import safe_label
 from attncli.sources.batches import BatchedModel, Encoded, Feed, RowRule, Side
 from attncli.sources.loading import Loaded
-from attncli.sources.preparing import token_limit
+from attncli.sources.preparing import token_limit, tokenize
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ def _usable_ids(loaded: Loaded) -> list[int]:
 
 def _around(loaded: Loaded) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Give the special tokens that the model's tokenizer puts before and behind a text."""
-    made = loaded.tokenizer("a", return_special_tokens_mask=True, verbose=False)
+    made = tokenize(loaded, text="a", return_special_tokens_mask=True)
     ids, special = made["input_ids"], made["special_tokens_mask"]
     plain = [place for place, mark in enumerate(special) if not mark]
     if not plain:

@@ -13,12 +13,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from attncli.errors import ReadError, UsageError
+from attncli.errors import ModelError, ReadError, UsageError
 from attncli.labels import safe_label
 from attncli.record import Token, Tokens
 from attncli.sources.generation import GeneratedSource, Sampling, write
 from attncli.sources.loading import Loaded
 from attncli.sources.preparing import Prepared
+from attncli.sources.refusals import read_from, refused_as
 
 _FRAME_SAMPLES = 2
 """Steps of the features that make one position of the encoder: its second convolution takes every other."""
@@ -57,22 +58,18 @@ def read_wav(path: Path) -> Sound:
         ReadError: It cannot be read, or is of another form.
     """
     name = safe_label(str(path))
-    try:
+    hint = "convert it to 16-bit WAV"
+    with (
+        read_from(path),
+        refused_as(lambda why: ReadError(f"{name}: no WAV file of plain samples ({why})", hint)),
+    ):
         with wave.open(str(path), "rb") as file:
-            if file.getsampwidth() != 2:
-                bits = 8 * file.getsampwidth()
-                raise ReadError(
-                    f"{name}: {bits}-bit samples, expected 16-bit PCM", "convert it to 16-bit WAV"
-                )
-            channels, rate = file.getnchannels(), file.getframerate()
+            bits, channels, rate = 8 * file.getsampwidth(), file.getnchannels(), file.getframerate()
             content = file.readframes(file.getnframes())
-    except (wave.Error, EOFError) as error:
-        raise ReadError(
-            f"{name}: no WAV file of plain samples ({error or 'it ends too early'})",
-            "convert it to 16-bit WAV",
-        ) from error
-    except OSError as error:
-        raise ReadError(f"{name}: {error.strerror or error}") from error
+    if bits != 16:
+        raise ReadError(f"{name}: {bits}-bit samples, expected 16-bit PCM", hint)
+    if not (channels and rate):
+        raise ReadError(f"{name}: {channels} channels of {rate} samples a second", hint)
     samples = np.frombuffer(content[: len(content) // (2 * channels) * 2 * channels], "<i2")
     if not samples.size:
         raise ReadError(f"{name}: there is no sound in it")
@@ -112,10 +109,8 @@ def transcribe(
 
     Raises:
         ReadError: The file is no sound that can be read.
-        UsageError: The sound is too long, or the model is no Whisper.
+        UsageError: The sound is too long.
     """
-    if loaded.family != "whisper":
-        raise UsageError(f"{loaded.name} ({loaded.family}): sounds are for Whisper models", "name a Whisper")
     extractor = _extractor(loaded)
     rate, most = int(extractor.sampling_rate), int(extractor.n_samples)
     sound = read_wav(path)
@@ -141,12 +136,15 @@ def transcribe(
 def _extractor(loaded: Loaded) -> Any:
     from transformers import WhisperFeatureExtractor
 
-    try:
+    with refused_as(lambda reason: _unprepared(loaded, reason)):
         return WhisperFeatureExtractor.from_pretrained(loaded.folder or loaded.name)
-    except OSError as error:
-        raise UsageError(
-            f"{loaded.name}: no preprocessor_config.json there, so sounds cannot be made ready for it"
-        ) from error
+
+
+def _unprepared(loaded: Loaded, reason: str) -> ModelError:
+    return ModelError(
+        f"{loaded.name}: no preprocessor_config.json that can be read, so sounds cannot be made ready for it",
+        reason,
+    )
 
 
 def _frame_tokens(count: int, step: float) -> Tokens:

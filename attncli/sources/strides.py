@@ -18,7 +18,14 @@ from attncli.errors import UsageError
 from attncli.record import Kind, LayerObserver, Observer, Request, Run, Site, Tokens, WeightBlock
 from attncli.sources.emission import BLOCK_BYTES
 from attncli.sources.loading import Loaded
-from attncli.sources.preparing import Prepared, check_takes_text, encode, kind_of_single_stack, token_limit
+from attncli.sources.preparing import (
+    Prepared,
+    check_takes_text,
+    encode,
+    kind_of_single_stack,
+    token_limit,
+    tokenize,
+)
 from attncli.sources.pretrained import PretrainedSource
 from attncli.sources.stitching import joined_reports
 
@@ -168,7 +175,7 @@ def stride_over(
 
 def _frame(loaded: Loaded, text: str, ids: Tensor) -> Frame:
     """Find the special tokens around a text: what the tokenizer adds to it."""
-    bare = loaded.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
+    bare = tokenize(loaded, text=text, add_special_tokens=False)["input_ids"]
     added = len(ids) - len(bare)
     whole = ids.tolist()
     leads = (lead for lead in range(added + 1) if whole[lead : lead + len(bare)] == bare)

@@ -32,8 +32,10 @@ def load_tokenizer(folder: Path) -> Tokenizer:
 
     path = folder / "tokenizer.json"
     if not path.is_file():
-        hint = "attncli reads fast tokenizers: save one there with save_pretrained()"
-        raise ModelError(f"no tokenizer.json in {safe_label(str(folder))}", hint)
+        hint = "where transformers has a fast one for this model, its save_pretrained() writes that file"
+        raise ModelError(
+            f"no tokenizer.json in {safe_label(str(folder))}: only fast tokenizers are read", hint
+        )
     try:
         tokenizer = Tokenizer.from_file(str(path))
     except Exception as error:  # the library raises plain Exception for whatever its parser says

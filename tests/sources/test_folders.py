@@ -133,6 +133,24 @@ def test_a_hub_that_does_not_answer_is_told_at_once(monkeypatch: pytest.MonkeyPa
         fetch_file("gpt2", "tokenizer.json")
 
 
+def test_an_older_sentence_transformers_folder_leads_to_the_model_inside(tmp_path: Path) -> None:
+    (tmp_path / "st" / "0_Transformer").mkdir(parents=True)
+    modules = tmp_path / "st" / "modules.json"
+    modules.write_text('[{"path": "0_Transformer", "type": "sentence_transformers.models.Transformer"}]')
+    assert resolve_model_folder("./st") == Path("st/0_Transformer")
+    modules.write_text('[{"path": "../elsewhere", "type": "sentence_transformers.models.Transformer"}]')
+    (tmp_path / "elsewhere").mkdir()
+    assert resolve_model_folder("./st") == Path("st")
+    modules.write_text('{"path": 3}')
+    with pytest.raises(ModelError, match=r"modules.json cannot be read as a list of modules"):
+        resolve_model_folder("./st")
+
+
+def test_a_gguf_file_is_a_model_without_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "m.gguf").write_bytes(b"GGUF")
+    assert resolve_model_folder("./m.gguf") == Path("m.gguf")
+
+
 @pytest.mark.parametrize("name", ["", " "])
 def test_an_empty_name_is_told_as_such(name: str) -> None:
     with pytest.raises(UsageError, match="the model's name is empty"):

@@ -1,3 +1,5 @@
+import json
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -126,6 +128,57 @@ def test_a_checkpoint_that_lacks_attention_weights_is_refused(copy: Path) -> Non
     kept = {name: tensor for name, tensor in tensors.items() if "layer.1.attention" not in name}
     save_file(kept, copy / "model.safetensors", metadata={"format": "pt"})
     assert "the checkpoint lacks" in failure(copy).message
+
+
+def test_weights_of_another_size_are_named_with_both(copy: Path) -> None:
+    config = copy / "config.json"
+    config.write_text(
+        config.read_text().replace('"max_position_embeddings": 16', '"max_position_embeddings": 8')
+    )
+    error = failure(copy)
+    assert "position_embeddings.weight is 16×24 in the weights, and 8×24 by config.json" in error.message
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"model_type": "frobnicator"}, 'does not know its kind of model "frobnicator"'),
+        ({"model_type": None}, "does not say which kind of model it is (model_type)"),
+        ({"num_attention_heads": 0}, "transformers cannot load it: integer modulo by zero"),
+        ({"num_hidden_layers": "two"}, "Field 'num_hidden_layers' expected int, got str"),
+        ({"dtype": "float31"}, "transformers cannot load it: module 'torch' has no attribute 'float31'"),
+    ],
+)
+def test_what_is_wrong_with_a_config_is_told(copy: Path, change: dict[str, object], words: str) -> None:
+    config = json.loads((copy / "config.json").read_text()) | change
+    kept = {name: value for name, value in config.items() if value is not None}
+    (copy / "config.json").write_text(json.dumps(kept))
+    error = failure(copy)
+    assert error.exit_code == 4 and words in error.message
+
+
+def test_a_package_that_a_model_needs_is_named_with_its_command(copy: Path) -> None:
+    if find_spec("timm") is not None:
+        pytest.skip("timm is installed")
+    (copy / "config.json").write_text('{"architecture": "vit_small_patch16_224", "pretrained_cfg": {}}')
+    error = failure(copy)
+    assert error.exit_code == 4 and "requires the timm library" in error.message
+    assert error.hint == "pip install timm"
+
+
+def test_a_model_that_automodel_does_not_load_is_told(copy: Path) -> None:
+    part = {"model_type": "bert"}
+    (copy / "config.json").write_text(
+        json.dumps({"model_type": "encoder-decoder", "encoder": part, "decoder": part | {"is_decoder": True}})
+    )
+    assert "no AutoModel for its EncoderDecoderConfig" in failure(copy).message
+
+
+def test_a_gguf_file_needs_packages_that_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "m.gguf").write_bytes(b"GGUF")
+    monkeypatch.setattr("attncli.sources.folder_check.find_spec", lambda name: None)
+    error = failure(tmp_path / "m.gguf")
+    assert error.exit_code == 4 and error.hint == "pip install gguf"
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from commandline import Cli
 
 from attncli.analysis.observers import FullWeights
 from attncli.analysis.selection import parse_selection
-from attncli.errors import ReadError, UsageError
+from attncli.errors import ModelError, ReadError
 from attncli.sources.loading import LoadOptions, load
 from attncli.sources.sound import Sound, read_wav, transcribe
 
@@ -120,20 +120,35 @@ def test_what_does_not_go_with_a_sound_is_refused(
         ((speech, "-m", whisper, "--pair", "it"), "--pair is for texts"),
         ((speech, "-m", whisper, "--stride", "4"), "--stride is for texts"),
         ((long, "-m", whisper), "long.wav has 2.5 s"),
-        (("the animal", "-m", whisper), "takes no text\ntry: attncli show speech.wav"),
-        (("--file", long, "-m", whisper), "a sound or a picture stands in TEXT's place"),
+        (("the animal", "-m", whisper), "takes no text, but sounds\ntry: attncli show speech.wav"),
+        (("--file", long, "-m", whisper), "shows it, with a model of sounds (Whisper)"),
     ):
         result = cli("show", *arguments)
         assert result.code == 2 and words in result.err and len(result.err.splitlines()) <= 3, result
     cut = cli("show", long, "-m", whisper, "--truncate", "--generate", "2", "--json")
     assert any("0.5 s are left out" in note for note in cut.json["notes"])
-    # For a model that reads, a file's name is a text.
+    # For a model that reads, the name of a file that is not there is a text.
     assert cli("show", "a.wav", "-m", tiny_bert, "--json").code == 0
+    refused = cli("show", speech, "-m", tiny_bert)
+    assert refused.code == 2 and f"is a sound, and {tiny_bert} (bert) takes texts" in refused.err
+
+
+@pytest.mark.parametrize("content", [b"", b"no sound at all", b"RIFF\x00\x00\x00\x00WAVE"])
+def test_a_file_that_is_no_wav_is_told(cli: Cli, whisper: str, tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "s.wav").write_bytes(content)
+    result = cli("show", str(tmp_path / "s.wav"), "-m", whisper)
+    assert result.code == 1 and "s.wav: no WAV file of plain samples (" in result.err
+
+
+@pytest.mark.parametrize("command", [("show",), ("heads",), ("mask",), ("find", "--from", "a", "--to", "b")])
+def test_a_sound_that_is_not_there_is_told_as_such(cli: Cli, whisper: str, command: tuple[str, ...]) -> None:
+    result = cli(*command, "gone.wav", "-m", whisper)
+    assert result.code == 1 and "gone.wav: no such file" in result.err
 
 
 def test_a_whisper_without_its_preprocessor_is_told(whisper: str, speech: str, tmp_path: Path) -> None:
     for file in Path(whisper).iterdir():
         if file.name != "preprocessor_config.json":
             (tmp_path / file.name).write_bytes(file.read_bytes())
-    with pytest.raises(UsageError, match=r"no preprocessor_config.json there"):
+    with pytest.raises(ModelError, match=r"no preprocessor_config.json that can be read"):
         transcribe(load(str(tmp_path), LoadOptions(head=True)), Path(speech))
