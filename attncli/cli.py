@@ -248,6 +248,11 @@ def _report_unexpected(error: Exception) -> int:
     if is_out_of_memory(error):
         _complain("out of memory", "ask for fewer layers and heads, or for some rows (--query)")
         return 5
+    from attncli.versions import too_old
+
+    if old := too_old():
+        _complain(f"attncli {old}", None)
+        return 1
     what = " ".join(f"{type(error).__name__}: {error}".split())[:200]
     _complain(f"a bug of ours: {what}", "run it again with --debug and report what it prints")
     return 70

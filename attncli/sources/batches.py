@@ -20,6 +20,7 @@ from attncli.sources.preparing import (
     check_takes_text,
     check_tokenizer,
     kind_of_single_stack,
+    start_token,
     token_limit,
     tokenize,
     without_row,
@@ -147,9 +148,7 @@ class BatchedModel:
             self.kinds = ("encoder", "decoder", "cross") if self.paired else ("encoder",)
         nothing = Prepared({}, {}, {}, encoder_only=self.two_stacks and not self.paired)
         self._source = PretrainedSource(self.loaded, nothing, self.verify, fast=self.fast)
-        self._start = model.config.decoder_start_token_id if self.two_stacks else None
-        if self.two_stacks and self.paired and self._start is None:
-            raise CaptureError(f"{self.loaded.name}: its config has no decoder_start_token_id")
+        self._start = start_token(self.loaded) if self.two_stacks and self.paired else None
 
     def depth(self, kind: Kind) -> int:
         """Give the number of layers of the stack that has this kind of attention."""

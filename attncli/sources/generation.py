@@ -22,7 +22,7 @@ from attncli.labels import fit, safe_label
 from attncli.record import Kind, Observer, Request, Run, Site, Token, Tokens, WeightBlock
 from attncli.sources.emission import Emitter
 from attncli.sources.loading import Loaded
-from attncli.sources.preparing import Prepared, token_limit
+from attncli.sources.preparing import Prepared, start_token, token_limit
 from attncli.sources.pretrained import PretrainedSource
 from attncli.sources.stitching import joined_reports
 from attncli.sources.tokens import tokens_from_ids
@@ -154,14 +154,9 @@ def write(
 
 def _start(loaded: Loaded, prepared: Prepared, given: Sequence[int]) -> tuple[Tensor, Tokens]:
     """Give what the decoder reads first: the prompt, or an encoder–decoder's start token, or what is given."""
-    config = loaded.model.config
-    if not config.is_encoder_decoder:
+    if not loaded.model.config.is_encoder_decoder:
         return prepared.inputs["input_ids"], prepared.queries["decoder"]
-    number = getattr(loaded.model.generation_config, "decoder_start_token_id", None)
-    number = config.decoder_start_token_id if number is None else number
-    if number is None:
-        raise CaptureError(f"{loaded.name}: its config has no decoder_start_token_id")
-    numbers = list(given) or [number]
+    numbers = list(given) or [start_token(loaded)]
     pieces = [str(loaded.tokenizer.convert_ids_to_tokens(one)) for one in numbers]
     tokens = tuple(
         Token(place, one, piece, safe_label(piece), special=True, piece=piece, sequence=None)
@@ -317,6 +312,9 @@ def _decode(
                 common["encoder_outputs"] = model.get_encoder()(**source)
             common["attention_mask"] = source.get("attention_mask")
         while True:
+            if "position_ids" in known and not model.config.is_encoder_decoder:
+                # Some families count from 0 in each step where they are not told (Bamba).
+                common["position_ids"] = torch.arange(seen, seen + feed.shape[1], device=start.device)[None]
             with around(seen):
                 outputs = model(**{name: feed}, **{cache_name: cache}, **common)
             seen += feed.shape[1]

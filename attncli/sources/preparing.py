@@ -121,15 +121,26 @@ def _decoder_input(loaded: Loaded, ids: Tensor, tokens: Tokens) -> tuple[Tensor,
 
     A tokenizer that begins with the start token by itself has done so already.
     """
-    start = loaded.model.config.decoder_start_token_id
-    if start is None:
-        raise CaptureError(f"{loaded.name}: its config has no decoder_start_token_id")
+    start = start_token(loaded)
     if int(ids[0, 0]) == start:
         return ids, tokens
     shifted = torch.cat([torch.tensor([[start]], device=ids.device), ids[:, :-1]], dim=1)
     piece = str(loaded.tokenizer.convert_ids_to_tokens(start))
     first = Token(0, start, piece, piece, special=True, piece=piece, sequence=None)
     return shifted, (first, *(replace(token, position=token.position + 1) for token in tokens[:-1]))
+
+
+def start_token(loaded: Loaded) -> int:
+    """Return the id that an encoder–decoder's decoder reads first.
+
+    Raises:
+        CaptureError: Neither the generation settings nor the config have one.
+    """
+    for settings in (getattr(loaded.model, "generation_config", None), loaded.model.config):
+        number = getattr(settings, "decoder_start_token_id", None)
+        if isinstance(number, int):
+            return number
+    raise CaptureError(f"{loaded.name}: its config has no decoder_start_token_id")
 
 
 def encode(

@@ -12,6 +12,7 @@ from attncli.errors import AttnCliError, ModelError, ReadError, UsageError
 from attncli.labels import safe_label
 from attncli.memory import is_out_of_memory
 from attncli.sources.folders import missing_model
+from attncli.versions import too_old
 
 _SENTENCE = re.compile(r"(.+?[.!?])(?= [^a-z]|$)")
 _INSTALL = re.compile(r"pip install [\w\[\].,=<>~ -]*[\w\]]")
@@ -163,4 +164,6 @@ def _of_the_config(name: str, text: str) -> ModelError | None:
 def _unknown(name: str, error: Exception) -> ModelError:
     if isinstance(error, OSError) and not Path(name).expanduser().exists():
         return missing_model(name, "the hub did not answer, or does not have it")
-    return ModelError(f"{safe_label(name)}: transformers cannot load it: {first_sentence(error)}")
+    old = too_old()
+    told = f"{safe_label(name)}: transformers cannot load it: {first_sentence(error)}"
+    return ModelError(told, old and f"attncli {old}")

@@ -227,15 +227,14 @@ class Watch:
         Raises:
             CaptureError: It attends to something else: in pieces, so that there is no single map.
         """
-        if frame is None:
-            return False
-        execution = (frame.serial, id(module))
+        execution = (-1 if frame is None else frame.serial, id(module))
         last, self._last = self._last, (execution, ref(query), ref(key))
         if last is None or last[0] != execution:
             return False
-        if last[1]() is not query or last[2]() is not key:
+        same = last[1]() is query and last[2]() is key
+        if not same and frame is not None:
             self._refuse_if_shown(frame, "its attention in several pieces")
-        return True
+        return same or frame is not None
 
     def _refuse_if_shown(self, frame: Frame, what: str) -> None:
         main = self._namer.stack_of(frame.name)

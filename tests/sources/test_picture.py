@@ -10,7 +10,7 @@ import tiny
 import torch
 from commandline import Cli
 from PIL import Image
-from transformers import AutoImageProcessor, AutoModel, ViTImageProcessorPil
+from transformers import AutoImageProcessor, AutoModel
 
 from attncli.analysis.observers import FullWeights
 from attncli.analysis.selection import parse_selection
@@ -95,7 +95,7 @@ def test_what_is_no_picture_is_told_in_one_line(tmp_path: Path, photo: Path) -> 
 
 def test_a_model_without_a_grid_of_patches_is_refused(tmp_path: Path, photo: Path) -> None:
     folder = tiny.write_vit(tmp_path, "vit_mae", image_size=48)  # it hides most patches from itself
-    ViTImageProcessorPil(size={"height": 48, "width": 48}).save_pretrained(folder)
+    tiny.image_processor("ViT")(size={"height": 48, "width": 48}).save_pretrained(folder)
     with pytest.raises(CaptureError, match="its tokens are no grid of a picture's patches"):
         look_at(load(str(folder), tokenizer=False), photo)
 
@@ -144,7 +144,7 @@ def test_a_picture_and_data_can_be_written_together(cli: Cli, vit: str, photo: P
 
 def test_without_a_class_token_the_patch_in_the_middle_attends(cli: Cli, photo: Path, tmp_path: Path) -> None:
     folder = tiny.write_vit(tmp_path, "siglip_vision_model", image_size=48)
-    ViTImageProcessorPil(size={"height": 48, "width": 48}).save_pretrained(folder)
+    tiny.image_processor("ViT")(size={"height": 48, "width": 48}).save_pretrained(folder)
     result = cli("show", str(photo), "-m", str(folder), "--layer", "1", "--head", "1")
     assert "r3c3 attends to patches · 6×6 shown" in result.out and "special" not in result.out
 
