@@ -11,7 +11,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from attncli.errors import CaptureError, ModelError
+from attncli.errors import ModelError
 from attncli.record import Axis, Batch, Kind, Observer, Run, Shuffled, Tokens
 from attncli.sources.corpus import BadLine, Line
 from attncli.sources.loading import Loaded
