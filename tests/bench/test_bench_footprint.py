@@ -2,9 +2,10 @@ import pytest
 import torch
 from bench_samples import SMALL, cell, ledger
 
-from attncli.bench.contenders import find_contender
 from attncli.bench.cost import measure_costs, predicted_bytes
+from attncli.bench.entrants import find_contender
 from attncli.bench.footprint import fits, highest_sum, peak_extra_bytes
+from attncli.bench.inputs import Workload
 from attncli.bench.prediction import (
     RUNS,
     affordable,
@@ -12,7 +13,6 @@ from attncli.bench.prediction import (
     predict_seconds,
     time_for_rounds,
 )
-from attncli.bench.workload import Workload
 
 
 def test_the_peak_of_known_allocations_is_found(capfd: pytest.CaptureFixture[str]) -> None:
