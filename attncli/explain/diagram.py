@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 from attncli.explain.numerals import number
 from attncli.explain.row import Explained
 from attncli.view import Node
+
+_WIDE = 24
+"""A formula with more characters is broken into lines."""
 
 
 def flow(row: Explained) -> tuple[Node, ...]:
@@ -17,28 +22,55 @@ def flow(row: Explained) -> tuple[Node, ...]:
     nodes.append(Node("heads", _side_by_side(row), ("output",)))
     if row.added is None:
         return (*nodes, Node("projection", ("output projection", "not found"), ("heads",)))
-    nodes.append(Node("projection", ("× W_O", _shape(row, "output_projection")), ("heads",)))
+    between = {None: "", "norm": "norm, ", "gate": "gate, "}[row.added.between]
+    nodes.append(Node("projection", (f"{between}× W_O", _shape(row, "output_projection")), ("heads",)))
     if row.added.stream is not None:
         nodes.append(Node("stream", ("+ residual stream", _of(row, len(row.added.vector))), ("projection",)))
     return tuple(nodes)
 
 
 def _inputs(row: Explained) -> list[Node]:
-    nodes = [Node("input", ("x", _shape(row, "input")))]
-    if row.site.kind == "cross":
-        nodes = [Node("input", ("x (target)", _shape(row, "input")))]
-        nodes.append(Node("memory", ("x (source)", _shape(row, "key_input"))))
-    return nodes
+    """Return what queries, keys and values come from, as far as that is known."""
+    names = ("x (target)", "y (source)") if row.site.kind == "cross" else ("x",)
+    texts = dict(zip(("input", "memory"), names, strict=False))
+    shapes = {"input": "input", "memory": "key_input"}
+    used = dict.fromkeys(name for letter in row.made for name in _sources(row, letter))
+    return [
+        Node(
+            name, (texts[name], _shape(row, shapes[name])) if name in texts else (name.replace("_", " "), "")
+        )
+        for name in used
+    ]
 
 
 def _projections(row: Explained) -> list[Node]:
-    memory = "memory" if row.site.kind == "cross" else "input"
-    turned = ("positions turn it",) if row.query_before is not None else ()
-    return [
-        Node("query", ("Q = x·W_Q", *turned, _shape(row, "query")), ("input",)),
-        Node("key", ("K = x·W_K", *turned, _shape(row, "key")), (memory,)),
-        Node("value", ("V = x·W_V", *([""] * len(turned)), _shape(row, "value")), (memory,)),
-    ]
+    lines = {letter: _formula(row, letter) for letter in row.made}
+    height = max(map(len, lines.values()))
+    nodes = []
+    for letter, name in (("Q", "query"), ("K", "key"), ("V", "value")):
+        padding = [""] * (height - len(lines[letter]))
+        nodes.append(Node(name, (*lines[letter], *padding, _shape(row, name)), _sources(row, letter)))
+    return nodes
+
+
+def _formula(row: Explained, letter: str) -> list[str]:
+    formula = row.made[letter].formula
+    text = f"{letter}: how it is made was not found" if formula is None else f"{letter} = {formula}"
+    return (
+        re.sub(r"(, |rotate\((?!x)|was )", r"\1\n", text).replace(" \n", "\n").split("\n")
+        if len(text) > _WIDE
+        else [text]
+    )
+
+
+def _sources(row: Explained, letter: str) -> tuple[str, ...]:
+    """Name what a formula starts from."""
+    made = row.made[letter]
+    if made.layer is not None:
+        return (f"layer_{made.layer}",)
+    names = {"x": "input"} | ({"y": "memory"} if row.site.kind == "cross" else {})
+    symbols = dict.fromkeys(re.findall(r"\b[xyz]\b", made.formula or ""))
+    return tuple(names.get(symbol, symbol) for symbol in symbols)
 
 
 def _on_the_way(row: Explained) -> list[tuple[str, tuple[str, ...]]]:

@@ -6,27 +6,23 @@ modules that ran around it tell the rest.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import torch
 from torch import Tensor, nn
 
 from attncli.attention.operation import AttentionOperation
 from attncli.attention.row_steps import RowSteps, of_head, row_steps, row_weights
-from attncli.capture.projections import (
-    Leaf,
-    Leaves,
-    Projected,
-    find_output_projection,
-    find_projection,
-    find_stream,
-    first_input,
-)
+from attncli.capture.projections import Leaf, Leaves, first_input, same, shaped, tolerance
 from attncli.errors import UsageError
+from attncli.explain.formulas import formulas
+from attncli.explain.output_projection import find_output_projection, find_stream
 from attncli.explain.peakedness import entropy_bits, softmax_gradient_norm
+from attncli.explain.projection_stages import Way, find_way, is_norm
 from attncli.explain.row import Added, Explained, Softened
+from attncli.explain.shared_keys import shared_with
 from attncli.record import Kind, Observer, Request, Run, Site, Tokens, WeightBlock
 
 if TYPE_CHECKING:
@@ -64,8 +60,12 @@ def explain(source: Explainable, kind: Kind, layer: int, head: int, position: in
     with leaves.watching(), torch.inference_mode():
         run = source.run([witness])
         witness.after = witness.after or leaves.take()
-        queries, keys = source.axes(kind)
-        return witness.explained(queries, keys), run
+    site, operation = witness.seen_operation(source.network)
+    with torch.inference_mode():
+        ways = _ways(witness, site, operation)
+        unknown = {letter for letter in "KV" if ways[letter] is None}
+        shared = shared_with(source.run, site, operation, unknown) if unknown else {}
+        return _explained(witness, site, operation, source.axes(kind), ways, shared), run
 
 
 @dataclass
@@ -107,40 +107,71 @@ class _Witness:
         """Keep the operation, and what the model's own kernel made of it."""
         self.operation, self.kernel = operation, output
 
-    def explained(self, queries: Tokens, keys: Tokens) -> Explained:
-        """Put everything together.
+    def seen_operation(self, network: nn.Module) -> tuple[Site, AttentionOperation]:
+        """Return the site and its operation.
 
         Raises:
             UsageError: The layer has no attention of this kind.
         """
-        if self.site is None or self.operation is None:
-            have = ", ".join(map(str, sorted(self.seen)))
-            raise UsageError(
-                f"--layer {self.layer}: no {self.kind} attention was seen in it", f"it was in layers {have}"
-            )
-        return _explained(self, self.site, self.operation, queries, keys)
+        if self.site is not None and self.operation is not None:
+            return self.site, self.operation
+        instead = _instead(network, self.layer, self.seen)
+        have = ", ".join(str(layer) for layer in sorted(self.seen))
+        raise UsageError(
+            f"--layer {self.layer}: no {self.kind} attention was seen in it{instead}",
+            f"it was in layers {have}",
+        )
+
+
+def _instead(network: nn.Module, layer: int, attending: set[int]) -> str:
+    """Name what a layer has that the layers with attention do not."""
+    for modules in network.modules():
+        if isinstance(modules, nn.ModuleList) and attending and layer < len(modules) > max(attending):
+            with_attention = dict(modules[min(attending)].named_children())
+            own = [type(child).__name__ for name, child in modules[layer].named_children()
+                   if name not in with_attention]  # fmt: skip
+            return f": it has {', '.join(own)}" if own else ""
+    return ""
+
+
+def _ways(witness: _Witness, site: Site, operation: AttentionOperation) -> dict[str, Way | None]:
+    """Find how the head's queries, keys and values were made."""
+    head, heads = witness.head, operation.heads
+    value = None if operation.value is None else of_head(operation.value, head, heads)
+    rows = {"Q": operation.query[0, head], "K": of_head(operation.key, head, heads), "V": value}
+    return {
+        letter: None if of_letter is None else find_way(witness.before, of_letter, site.module)
+        for letter, of_letter in rows.items()
+    }
 
 
 def _explained(
-    witness: _Witness, site: Site, operation: AttentionOperation, queries: Tokens, keys: Tokens
+    witness: _Witness,
+    site: Site,
+    operation: AttentionOperation,
+    axes: tuple[Tokens, Tokens],
+    ways: Mapping[str, Way | None],
+    shared: Mapping[str, int],
 ) -> Explained:
+    queries, keys = axes
     row, head = witness.position - operation.first_query, witness.head
     steps = row_steps(operation, head, row)
-    around = _Surroundings(witness, operation, site.module)
+    around = _Surroundings(witness, operation, site.module, ways)
     kernel = None if witness.kernel is None else witness.kernel[0, head, row]
     return Explained(
         site=site,
         head=head,
         kv_head=site.kv_head(head),
         query_token=queries[witness.position],
+        place=row,
         key_tokens=keys[operation.first_key : operation.first_key + operation.keys],
         shapes=around.shapes(),
         input=_numbers(around.input_row),
+        input_from=around.input_from,
         key_input=_numbers(around.key_input if site.kind == "cross" else None),
         query=steps.query.numpy(force=True),
-        query_before=_numbers(around.query_before()),
+        made=formulas(ways, shared, around.input),
         key=steps.key.numpy(force=True),
-        key_before=_numbers(around.key_before()),
         value=_numbers(steps.value),
         factor=around.factor(),
         dots=steps.dots.numpy(force=True),
@@ -193,25 +224,24 @@ def _difference(output: Tensor | None, kernel: Tensor | None) -> float | None:
 class _Surroundings:
     """What is around an operation: what was projected into it, and what becomes of its output."""
 
-    def __init__(self, witness: _Witness, operation: AttentionOperation, module: str) -> None:
+    def __init__(
+        self, witness: _Witness, operation: AttentionOperation, module: str, ways: Mapping[str, Way | None]
+    ) -> None:
         self._witness, self._operation = witness, operation
         self._row = witness.position - operation.first_query
-        self._rows = (
-            operation.query[0, witness.head],
-            of_head(operation.key, witness.head, operation.heads),
-        )
-        self._query, self._key = (find_projection(witness.before, rows, module) for rows in self._rows)
-        source = None if self._query is None else self._query.source
-        source = first_input(witness.before, module) if source is None else source
-        self._input = source if source is not None and len(source) == operation.rows else None
-        kernel = witness.kernel
-        self._side_by_side = None if kernel is None else kernel[0].transpose(0, 1).flatten(1)
-        self._projection = (
-            None if self._side_by_side is None else find_output_projection(witness.after, self._side_by_side)
-        )
+        self._ways = ways
+        query = ways["Q"]
+        source = first_input(witness.before, module) if query is None else query.source
+        self.input = source if source is not None and len(source) == operation.rows else None
+        self._projection = self._stream = None
+        if witness.kernel is not None:
+            heads = witness.kernel[0].transpose(0, 1)
+            self._projection = find_output_projection(witness.before, witness.after, heads)
+        if self._projection is not None:
+            self._stream = find_stream(witness.before, witness.after, self._projection)
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Give the whole tensors' shapes by name."""
+        """Return the whole tensors' shapes by name."""
         operation = self._operation
         found = {
             "query": tuple(operation.query.shape),
@@ -221,8 +251,8 @@ class _Surroundings:
         if operation.value is not None:
             found["value"] = tuple(operation.value.shape)
             found["output"] = (*operation.query.shape[:3], operation.value.shape[-1])
-        if self._input is not None:
-            found["input"] = (operation.query.shape[0], *self._input.shape)
+        if self.input is not None:
+            found["input"] = (operation.query.shape[0], *self.input.shape)
         if self.key_input is not None:
             found["key_input"] = (operation.key.shape[0], *self.key_input.shape)
         if self._projection is not None:
@@ -232,28 +262,33 @@ class _Surroundings:
     @property
     def input_row(self) -> Tensor | None:
         """The row of what is projected to queries."""
-        return None if self._input is None else self._input[self._row].float()
+        return None if self.input is None else self.input[self._row].float()
+
+    @property
+    def input_from(self) -> Literal["stream", "norm"] | None:
+        """How what is projected comes from the residual stream."""
+        if self.input is None or self._stream is None or self.input.shape != self._stream.shape:
+            return None
+        if same(self.input, self._stream, 1e-3):
+            return "stream"
+        for leaf in self._witness.before:
+            took, gave = (shaped(tensor, self._stream.shape) for tensor in (leaf.input, leaf.output))
+            if took is None or gave is None or not same(gave, self.input, tolerance(leaf.output)):
+                continue
+            if same(took, self._stream, tolerance(leaf.input)) and is_norm(leaf):
+                return "norm"
+        return None
 
     @property
     def key_input(self) -> Tensor | None:
         """What is projected to keys."""
-        return None if self._key is None or self._key.source is None else self._key.source.float()
-
-    def query_before(self) -> Tensor | None:
-        """The query before position encoding, where that turned it."""
-        rows = self._before(self._query, self._rows[0])
-        return None if rows is None else rows[self._row]
-
-    def key_before(self) -> Tensor | None:
-        """The keys before position encoding, where that turned them."""
-        return self._before(self._key, self._rows[1])
+        key = self._ways["K"]
+        return None if key is None or key.source is None else key.source.float()
 
     def factor(self) -> float | None:
         """How many times as large products are as those of the projections; None where those were not found."""
-        return None if self._query is None or self._key is None else self._query.factor * self._key.factor
-
-    def _before(self, projected: Projected | None, used: Tensor) -> Tensor | None:
-        return projected.rows if projected is not None and projected.turned(used) else None
+        query, key = self._ways["Q"], self._ways["K"]
+        return None if query is None or key is None else query.factor * key.factor
 
     def added(self, output: Tensor | None) -> Added | None:
         """Take the head's output through its part of the output projection."""
@@ -261,12 +296,14 @@ class _Surroundings:
         if output is None or projection is None:
             return None
         part = slice(head * len(output), (head + 1) * len(output))
-        stream = find_stream(self._witness.before, self._witness.after, projection)
+        given = output.float() if projection.between is None else projection.given[self._row, part]
         return Added(
-            vector=(output.float() @ projection.weight[part]).numpy(force=True),
+            vector=(given @ projection.weight[part]).numpy(force=True),
+            between=projection.between,
+            gate=projection.gate,
             bias=None if projection.bias is None else float(projection.bias.norm()),
             all_heads=projection.output[self._row].numpy(force=True),
-            stream=None if stream is None else stream[self._row].numpy(force=True),
+            stream=None if self._stream is None else self._stream[self._row].numpy(force=True),
         )
 
 

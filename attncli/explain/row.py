@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from attncli.record import Site, Token, Tokens
 
@@ -35,18 +35,65 @@ class Softened:
     largest: float
 
 
+Normed = Literal["head", "all heads", "between projections", "input"]
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """Vectors as they were before one step: of a query the rows, of keys the keys.
+
+    Args:
+        step: The step that came next.
+    """
+
+    step: Literal["rotation", "norm"]
+    rows: Rows
+
+
+@dataclass(frozen=True)
+class Made:
+    """How a head's queries, keys or values were made, as far as that was found.
+
+    Args:
+        formula: ``rotate(norm(x·W_Q))``, with a question mark in the place of what was not found; None where nothing
+            was. x is the row's input; y and z are other inputs.
+        layer: The earlier layer of which they are those; None where they are the layer's own, or unknown.
+        rotated: Rotary positions turned them.
+        norms: What each norm on the way worked on: one head's vectors, all heads' together, or what lies between two
+            linear maps, or the input.
+        modules: Names of the linear modules on the way.
+        earlier: The vectors before each step, the last step first.
+    """
+
+    formula: str | None
+    layer: int | None = None
+    rotated: bool = False
+    norms: tuple[Normed, ...] = ()
+    modules: tuple[str, ...] = ()
+    earlier: tuple[Earlier, ...] = ()
+
+    @property
+    def before_rotation(self) -> Rows | None:
+        """The vectors before their positions turned them; None where nothing did, or it was not found."""
+        return next((one.rows for one in self.earlier if one.step == "rotation"), None)
+
+
 @dataclass(frozen=True)
 class Added:
     """What the head adds to the row: its output through its own part of the output projection.
 
     Args:
         vector: ``output · W_O[head]``, without the bias, which belongs to no head.
+        between: What the heads' outputs went through before: a norm over all heads, a gate, or nothing.
+        gate: Name of the module that made the gate.
         bias: Norm of the projection's bias; None where it has none.
         all_heads: What the whole layer adds: all heads together, and the bias.
         stream: What that is added to, the residual stream; None where no sum of the two was seen.
     """
 
     vector: Vector
+    between: Literal["norm", "gate"] | None
+    gate: str | None
     bias: float | None
     all_heads: Vector
     stream: Vector | None
@@ -58,13 +105,14 @@ class Explained:
 
     Args:
         kv_head: The key/value head that the query head reads.
+        place: Of the row among the operation's.
         shapes: Of the whole tensors, by name: ``input``, ``query``, ``key``, ``value``, ``scores``,
             ``output``, ``output_projection``; what was not found is missing.
         input: The row of what is projected; None where no projection was found.
+        input_from: How it comes from the residual stream; None where that was not found.
         key_input: Likewise for keys and values, where they come from elsewhere (cross-attention): of each key.
         query: As multiplied: after position encoding.
-        query_before: Before it; None where it is the same or was not found.
-        key_before: Likewise.
+        made: How queries, keys and values were made: by letter, Q, K and V.
         factor: By how much queries and keys together were made longer between their projections and the products; 1
             in most models, 1/√d_k where a model scales its queries before. None where the projections were not found.
         dots: Q·K of each key.
@@ -87,14 +135,15 @@ class Explained:
     head: int
     kv_head: int
     query_token: Token
+    place: int
     key_tokens: Tokens
     shapes: Mapping[str, tuple[int, ...]]
     input: Vector | None
+    input_from: Literal["stream", "norm"] | None
     key_input: Rows | None
     query: Vector
-    query_before: Vector | None
+    made: Mapping[str, Made]
     key: Rows
-    key_before: Rows | None
     value: Rows | None
     factor: float | None
     dots: Vector
@@ -112,6 +161,17 @@ class Explained:
     own: Softened
     other: Softened
     added: Added | None
+
+    @property
+    def query_before(self) -> Vector | None:
+        """The query before position encoding; None where it is the same or was not found."""
+        rows = self.made["Q"].before_rotation
+        return None if rows is None else rows[self.place]
+
+    @property
+    def key_before(self) -> Rows | None:
+        """Likewise, of the keys."""
+        return self.made["K"].before_rotation
 
     @property
     def products(self) -> Rows:

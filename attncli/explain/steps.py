@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attncli.explain.numerals import aligned, first_numbers, largest_terms, number
-from attncli.explain.row import Explained, Softened
+from attncli.explain.projection_text import about_made, added_formula, formulas_of
+from attncli.explain.row import Explained, Made, Softened
 from attncli.record import Token
 from attncli.view import Column, Header, Step, Table
 
@@ -44,44 +45,51 @@ class Walk:
             return Step("Input", "x", about=("what is projected was not found",))
         about, rows = self._about_input(len(row.input)), [(name, row.input)]
         if row.key_input is not None:
-            about = f"queries come from one text, keys and values from the other: {len(row.input):,} numbers a token"
+            about = (
+                f"queries come from one text (x), keys and values from the other (y): {len(row.input):,} numbers "
+                "for each token"
+            )
             rows.append((f"{_quoted(self._strongest)}, a key", row.key_input[self._strongest_place]))
-        return Step("Input", "x", _shape(row.shapes["input"]), (about,), (self._vectors(rows),))
+        shape = _shape(row.shapes["input"])
+        if row.key_input is not None:
+            return Step(
+                "Input",
+                "x, y",
+                f"x {shape}, y {_shape(row.shapes['key_input'])}",
+                (about,),
+                (self._vectors(rows),),
+            )
+        return Step("Input", "x", shape, (about,), (self._vectors(rows),))
 
     def _about_input(self, size: int) -> str:
-        """Say what is projected: the residual stream, or what a norm made of it."""
-        added = self.row.added
-        if added is None or added.stream is None or self.row.input is None:
-            return f"what is projected: {size:,} numbers for each token"
-        itself = np.allclose(added.stream, self.row.input, rtol=1e-3, atol=1e-5)
-        what = "the residual stream" if itself else "the residual stream after the layer's norm"
-        return f"{what}: {size:,} numbers for each token"
+        """Tell what is projected: the residual stream, or what a norm made of it."""
+        told = {
+            None: "what is projected",
+            "stream": "the residual stream",
+            "norm": "the residual stream after the layer's norm",
+        }
+        return f"{told[self.row.input_from]}: {size:,} numbers for each token"
 
     def _projections(self) -> Step:
         row, heads = self.row, self.row.site.heads
         query, key = _quoted(row.query_token), _quoted(self._strongest)
         place = self._strongest_place
-        rows = [(f"query {query}", row.query)]
-        if row.query_before is not None:
-            rows.append(("before its position", row.query_before))
-        rows.append((f"key {key}", row.key[place]))
-        if row.key_before is not None:
-            rows.append(("before its position", row.key_before[place]))
+        rows = [
+            (f"query {query}", row.query),
+            *_earlier(row.made["Q"], row.place),
+            (f"key {key}", row.key[place]),
+            *_earlier(row.made["K"], place),
+        ]
         if row.value is not None:
-            rows.append((f"value {key}", row.value[place]))
-        about = (
-            f"head {row.head} of {heads}, each of {len(row.query)} dimensions and with its own projections"
-        )
+            rows += [(f"value {key}", row.value[place]), *_earlier(row.made["V"], place)]
+        about = f"head {row.head} of {heads}, of {len(row.query)} dimensions"
         if row.site.kv_heads < heads:
             about += f"; keys and values are those of kv head {row.kv_head} of {row.site.kv_heads}"
-        turned = "its position turns a query and a key; values are not turned"
-        about_all = (about, *([turned] if row.query_before is not None else []))
-        shape = f"Q {_shape(row.shapes['query'])}"
         return Step(
             "Query, key, value",
-            "Q = x·W_Q   K = x·W_K   V = x·W_V",
-            shape,
-            about_all,
+            formulas_of(row.made),
+            f"Q {_shape(row.shapes['query'])}",
+            (about, *about_made(row)),
             (self._vectors(rows),),
         )
 
@@ -96,11 +104,16 @@ class Walk:
         columns = Column("key"), Column("Q·K", right=True), Column("largest of its terms, by dimension")
         about = f"one number for each key: the sum of {products.shape[1]} products, one for each dimension"
         left = len(row.weights) - len(self.shown)
-        thinned = (
-            f"listed are the {len(self.shown)} keys of {len(row.weights):,} with the most weight (--top)"
-        )
-        told = (about, *([thinned] if left else []))
+        told = (about, *([self._listed()] if left else []))
         return Step("Compare", "Q·Kᵀ", _shape(row.shapes["scores"]), told, (self._table(columns, rows),))
+
+    def _listed(self) -> str:
+        """Tell which keys are listed, where some are left out."""
+        all_keys, allowed = len(self.row.weights), self._allowed_count
+        if len(self.shown) == allowed:
+            return f"listed {_keys(allowed)} of {all_keys:,} that this row may attend to"
+        of = f"{all_keys:,}" if allowed == all_keys else f"the {allowed:,} that this row may attend to"
+        return f"listed {_keys(len(self.shown))} of {of} with the most weight (--top)"
 
     def _scale(self) -> Step:
         row, own, other = self.row, self.row.own, self.row.other
@@ -150,7 +163,7 @@ class Walk:
         keys = [self.row.key_tokens[place] for place in hidden[:_MOST_NAMED]]
         names = [f"{key.position} “{key.label}”" for key in keys]
         more = f" and {len(hidden) - _MOST_NAMED:,} more" if len(hidden) > _MOST_NAMED else ""
-        why = "keys behind the row, its future" if min(hidden) > self.row.query_token.position else "keys"
+        why = "keys after the row, its future" if min(hidden) > self.row.query_token.position else "keys"
         one = "key is" if count == 1 else "keys is" if len(hidden) == 1 else "keys are"
         about = f"{len(hidden):,} of {count:,} {one} hidden ({why}): {', '.join(names)}{more}"
         return Step("Mask", "score = −∞ where hidden", "", (about,))
@@ -163,18 +176,20 @@ class Walk:
             (
                 self._key(i),
                 score,
-                f"{np.exp(row.scores[i] - highest):.3f}" if self._may(i) else "hidden",
+                f"{np.exp(row.scores[i] - highest):.3f}",
                 f"{row.weights[i]:.3f}",
                 float(row.weights[i]),
             )
             for i, score in zip(self.shown, scores, strict=True)
         ]
         rest = float(row.weights.sum() - row.weights[list(self.shown)].sum())
-        left = len(row.weights) - len(self.shown)
+        left, hidden = self._allowed_count - len(self.shown), len(row.weights) - self._allowed_count
         if left:
             rows.append(
                 (f"{left:,} other key{'s' * (left > 1)}", "", "", f"{max(rest, 0.0):.3f}", max(rest, 0.0))
             )
+        if hidden:
+            rows.append((f"{hidden:,} hidden key{'s' * (hidden > 1)}", "−∞", f"{0:.3f}", f"{0:.3f}", 0.0))
         if row.sink is not None:
             taken = 1.0 - float(row.weights.sum())
             rows.append(
@@ -199,7 +214,7 @@ class Walk:
             self._portion(self._key(i), f"{row.weights[i]:.3f}", row.value[i], row.weights[i])
             for i in self.shown
         ]
-        if len(self.shown) < len(row.weights):
+        if len(self.shown) < self._allowed_count:
             rest = row.output - row.weights[list(self.shown)] @ row.value[list(self.shown)]
             rows.append(("the others", "", "", number(_norm(rest)), first_numbers(rest, self._few)))
         rows.append(("output", "", "", number(_norm(row.output)), first_numbers(row.output, self._few)))
@@ -218,25 +233,26 @@ class Walk:
     def _add(self) -> Step:
         row, added = self.row, self.row.added
         if added is None or row.output is None:
-            about = (
-                "output projection not found: nothing that ran next was given the heads' outputs side by side"
-            )
+            about = "output projection not found: no linear map that ran next was given the heads' outputs"
             return Step("Output projection", "output·W_O", about=(about,))
-        first = row.head * len(row.output)
-        rows = [(f"head {row.head} adds", added.vector), ("the layer adds", added.all_heads)]
+        adds = "adds" if added.stream is not None else "gives"
+        rows = [
+            (f"head {row.head} {adds}", added.vector),
+            (f"the layer {adds}" if added.stream is not None else "all heads give", added.all_heads),
+        ]
         share = _percent(added.vector, added.all_heads)
-        told = f"what head {row.head} adds is {share} of the length of all that the layer adds"
+        told = f"what head {row.head} {adds} is {share} of the length of all that the layer {adds}"
         told += _about_bias(added.bias)
         if added.stream is None:
-            told += ", the stream that it is added to was not found"
+            told += "; what this is added to was not found"
         else:
             rows.append(("residual stream", added.stream))
             told += (
                 f", and {_percent(added.vector, added.stream)} of that of the residual stream it is added to"
             )
-        part = f"output·W_O[{first}:{first + len(row.output)}]"
+        formula, between = added_formula(row, added)
         shape = _shape(row.shapes["output_projection"])
-        return Step("Output projection", part, f"W_O {shape}", (told,), (self._vectors(rows),))
+        return Step("Output projection", formula, f"W_O {shape}", (*between, told), (self._vectors(rows),))
 
     # What they have in common
 
@@ -252,8 +268,9 @@ class Walk:
     def _few(self) -> int:
         return min(self.dims, 3)
 
-    def _may(self, place: int) -> bool:
-        return self.row.allowed is None or bool(self.row.allowed[place])
+    @property
+    def _allowed_count(self) -> int:
+        return len(self.row.weights) if self.row.allowed is None else int(self.row.allowed.sum())
 
     def _key(self, place: int) -> str:
         token = self.row.key_tokens[place]
@@ -286,8 +303,17 @@ def _about_scale(row: Explained) -> str:
     if row.factor is not None and abs(row.factor * scale - usual) < 1e-4 * usual:
         return f"this model has scaled its queries before, by 1/√{d} = {number(usual)}"
     if abs(scale - 1) < 1e-6:
-        return "this model does not scale these products"
+        before = "" if row.factor is not None else "; whether queries were scaled before was not found"
+        return f"this model does not scale these products{before}"
     return f"this model scales by {number(scale)}, not by 1/√{d} = {number(usual)}"
+
+
+def _earlier(made: Made, place: int) -> list[tuple[str, NDArray[np.float32]]]:
+    return [(f"before its {one.step}", one.rows[place]) for one in made.earlier]
+
+
+def _keys(count: int) -> str:
+    return "is the 1 key" if count == 1 else f"are the {count:,} keys"
 
 
 def _about_bias(norm: float | None) -> str:

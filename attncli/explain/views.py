@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attncli.explain.diagram import flow
-from attncli.explain.row import Explained
+from attncli.explain.row import Explained, Made
 from attncli.explain.steps import Walk
 from attncli.maps.views import source_title
 from attncli.record import Provenance, Run
@@ -44,7 +44,7 @@ def explained_view(
         dims: How many of a vector's first numbers people see.
         notes: How what was not named was chosen, and the like.
     """
-    shown = strongest(row.weights, top or LISTED)
+    shown = strongest(row.weights, top or LISTED, row.allowed)
     token = row.query_token
     name = f"{_KINDS[row.site.kind]} layer {row.site.layer} head {row.head}"
     header = Header(
@@ -59,13 +59,17 @@ def explained_view(
     return Steps(header, Walk(row, shown, dims, header).steps(), flow(row), data, document(row, listed))
 
 
-def strongest(weights: NDArray[np.float32], count: int) -> tuple[int, ...]:
-    """Give the places of the largest weights, rising; of equals, the earlier.
+def strongest(
+    weights: NDArray[np.float32], count: int, allowed: NDArray[np.bool_] | None = None
+) -> tuple[int, ...]:
+    """Return the places of the largest weights among the allowed keys, rising; of equals, the earlier.
 
     >>> strongest(np.array([0.1, 0.5, 0.1, 0.3], np.float32), 3)
     (0, 1, 3)
     """
-    return tuple(sorted(np.argsort(-weights, kind="stable")[:count].tolist()))
+    order = np.argsort(-weights, kind="stable")
+    order = order if allowed is None else order[allowed[order]]
+    return tuple(sorted(order[:count].tolist()))
 
 
 def document(row: Explained, listed: Sequence[int]) -> dict[str, object]:
@@ -89,6 +93,7 @@ def document(row: Explained, listed: Sequence[int]) -> dict[str, object]:
         "shapes": dict(row.shapes),
         "query_token": row.query_token,
         "input": row.input,
+        "made": {letter: _made(made) for letter, made in row.made.items()},
         "query": row.query,
         "query_before_position": row.query_before,
         "factor": row.factor,
@@ -126,6 +131,16 @@ def _key(row: Explained, place: int) -> dict[str, object]:
     return {name: value for name, value in entry.items() if value is not None}
 
 
+def _made(made: Made) -> dict[str, object]:
+    return {
+        "formula": made.formula,
+        "layer": made.layer,
+        "rotated": made.rotated,
+        "norms": made.norms,
+        "modules": made.modules,
+    }
+
+
 def _added(row: Explained) -> dict[str, object]:
     added = row.added
     assert added is not None
@@ -135,7 +150,14 @@ def _added(row: Explained) -> dict[str, object]:
         "bias_norm": added.bias,
         "stream_norm": _norm(added.stream),
     }
-    return {"vector": added.vector, "layer": added.all_heads, "stream": added.stream, **norms}
+    return {
+        "vector": added.vector,
+        "between": added.between,
+        "gate": added.gate,
+        "layer": added.all_heads,
+        "stream": added.stream,
+        **norms,
+    }
 
 
 def _norm(vector: NDArray[np.float32] | None) -> float | None:

@@ -1,19 +1,10 @@
-"""Which module is which projection is seen by what they compute, and what is not seen is not guessed."""
-
-from collections.abc import Callable
+"""What is remembered of a network that runs, and what explain makes of models with ways of their own."""
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from attncli.capture.projections import (
-    Leaf,
-    Leaves,
-    find_output_projection,
-    find_projection,
-    find_stream,
-    weight_of,
-)
+from attncli.capture.projections import Leaves
 from attncli.explain.forward import explain
 from attncli.explain.row import Explained
 from attncli.models.loading import Loaded, LoadOptions
@@ -21,92 +12,6 @@ from attncli.models.prepared_text import from_inputs
 from attncli.models.pretrained import PretrainedSource
 
 N, D, HEADS = 5, 12, 3
-
-
-def numbers(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
-
-
-def leaf(name: str, module: nn.Module, given: Tensor) -> Leaf:
-    with torch.inference_mode():
-        return Leaf(name, module, given, module(given))
-
-
-def turned(rows: Tensor) -> Tensor:
-    """Turn each row by an angle that grows with its position, as rotary positions do."""
-    angle = torch.arange(len(rows)).float().unsqueeze(-1)
-    first, second = rows.chunk(2, dim=-1)
-    return torch.cat(
-        [first * angle.cos() - second * angle.sin(), second * angle.cos() + first * angle.sin()], -1
-    )
-
-
-@pytest.mark.parametrize("change", [turned, lambda rows: rows, lambda rows: 0.25 * rows])
-def test_a_heads_vectors_are_found_in_a_fused_projection_turned_or_not(
-    change: Callable[[Tensor], Tensor],
-) -> None:
-    fused, x = nn.Linear(D, 3 * D), numbers(1, N, D)
-    ran = [leaf("mlp.up", nn.Linear(D, 3 * D), x), leaf("layers.0.attn.qkv", fused, x)]
-    keys = ran[1].output[0, :, D + 4 : D + 8]
-    found = find_projection(ran, change(keys), "layers.0.attn")
-    assert found is not None and found.source is not None
-    assert torch.equal(found.rows, keys) and torch.equal(found.source, x[0])
-    assert found.turned(change(keys)) is (change is turned)
-    assert found.factor == pytest.approx(float(change(keys).norm() / keys.norm()))
-
-
-def test_a_low_rank_query_is_followed_back_to_what_its_first_projection_was_given() -> None:
-    x = numbers(1, N, D)
-    norm_before = leaf("layers.0.norm", nn.LayerNorm(D), x)
-    down = leaf("layers.0.attn.q_a", nn.Linear(D, 6), norm_before.output)
-    norm = leaf("layers.0.attn.q_norm", nn.LayerNorm(6), down.output)
-    up = leaf("layers.0.attn.q_b", nn.Linear(6, D), norm.output)
-    found = find_projection([norm_before, down, norm, up], turned(up.output[0, :, 4:8]), "layers.0.attn")
-    assert found is not None and found.source is not None and torch.equal(found.source, norm_before.output[0])
-
-
-def test_what_no_module_gave_is_not_found() -> None:
-    ran = [leaf("a.q", nn.Linear(D, D), numbers(1, N, D))]
-    assert find_projection(ran, numbers(N, 4, seed=1), "a") is None
-
-
-def test_the_output_projection_is_the_linear_map_that_was_given_the_heads() -> None:
-    heads, other = numbers(N, D), numbers(N, D, seed=2)
-    ran = [leaf("gate", nn.Linear(D, D), other[None]), leaf("out", nn.Linear(D, 7), heads[None])]
-    found = find_output_projection(ran, heads)
-    assert found is not None and found.place == 1 and torch.equal(found.weight, weight_of(ran[1].module))
-    assert (
-        find_output_projection([leaf("out", nn.Linear(D, 7), heads[None] * other.sigmoid())], heads) is None
-    )
-
-
-def test_a_linear_map_that_does_something_else_besides_is_not_taken_for_one() -> None:
-    class Doubling(nn.Linear):
-        def forward(self, given: Tensor) -> Tensor:
-            return 2 * super().forward(given)
-
-    heads = numbers(N, D)
-    assert find_output_projection([leaf("out", Doubling(D, D), heads[None])], heads) is None
-
-
-@pytest.mark.parametrize("how", ["in turn", "side by side", "normed first"])
-def test_the_stream_is_found_where_its_sum_with_the_output_is_seen(how: str) -> None:
-    x, heads = numbers(1, N, D), numbers(1, N, D, seed=3)
-    before = [leaf("norm", nn.LayerNorm(D), x)]
-    out, network = leaf("out", nn.Linear(D, D), heads), leaf("mlp", nn.Linear(D, D), before[0].output)
-    total = (
-        x
-        + {
-            "in turn": out.output,
-            "side by side": out.output + network.output,
-            "normed first": nn.functional.layer_norm(out.output, (D,)),
-        }[how]
-    )
-    after = [out, network, leaf("next", nn.LayerNorm(D), total)]
-    projection = find_output_projection(after, heads[0])
-    assert projection is not None
-    stream = find_stream(before, after, projection)
-    assert stream is None if how == "normed first" else torch.allclose(stream, x[0], atol=1e-5)
 
 
 def test_only_what_runs_inside_the_block_is_remembered_once() -> None:

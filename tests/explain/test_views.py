@@ -39,10 +39,13 @@ def test_the_steps_come_in_the_order_of_the_computation() -> None:
 
 def test_hidden_keys_are_named() -> None:
     told = {step.name: step for step in view(causal=True).steps}
-    assert told["Mask"].about == ("2 of 5 keys are hidden (keys behind the row, its future): 3 “d”, 4 “e”",)
-    assert [row[2] for row in told["Softmax"].tables[0].rows[3:]] == ["hidden", "hidden"]
+    assert told["Mask"].about == ("2 of 5 keys are hidden (keys after the row, its future): 3 “d”, 4 “e”",)
+    assert "listed are the 3 keys of 5 that this row may attend to" in told["Compare"].about
+    for name, last in (("Compare", "2 c"), ("Softmax", "2 hidden keys"), ("Weighted sum", "output")):
+        rows = [row[0] for row in told[name].tables[0].rows]
+        assert rows[:3] == ["0 a", "1 b", "2 c"] and rows[-1] == last
     (one,) = next(step for step in view("a b c .", causal=True).steps if step.name == "Mask").about
-    assert one == "1 of 4 keys is hidden (keys behind the row, its future): 3 “.”"
+    assert one == "1 of 4 keys is hidden (keys after the row, its future): 3 “.”"
 
 
 def test_a_long_row_lists_its_strongest_keys_and_says_so() -> None:
