@@ -26,8 +26,11 @@ import torch
 from attncli.models.loading import Loaded, LoadOptions, load
 from attncli.models.prepared_text import from_inputs, prepare
 from attncli.models.pretrained import PretrainedSource, without_cache
-from attncli.observers import FullWeights, RowNumbers, StrongestKeys, WeightReceived
+from attncli.observers.row_numbers import RowNumbers
 from attncli.observers.selection import Selection, parse_selection
+from attncli.observers.strongest import StrongestKeys
+from attncli.observers.weight_received import WeightReceived
+from attncli.observers.weights import FullWeights
 from attncli.record import Kind, Observer
 
 METRICS = ("entropy", "maximum", "distance", "self", "previous_token", "first_token")

@@ -115,7 +115,7 @@ def _of_model(pattern: Pattern, model: ModelOptions, output: OutputOptions) -> M
     kind = choose_kind(source.kinds, pattern.kind)
 
     from attncli.maps.views import mask_view, source_title
-    from attncli.observers import MaskOnly
+    from attncli.observers.masks import MaskOnly
     from attncli.view import Matrix
 
     queries, keys = source.axes(kind)

@@ -149,7 +149,7 @@ def _answers(search: Search, texts: Sequence[Asked], pairs: PairSet) -> tuple[An
     import numpy as np
 
     from attncli.find.accuracy import Answers, answers_of
-    from attncli.observers import WordWeights
+    from attncli.observers.word_pairs import WordWeights
 
     runs, hits = [], []
     questions: list[PairQuestion] = []

@@ -117,7 +117,7 @@ def rank_in_text(
 
     from attncli.find.word_pair import links
     from attncli.find.word_pair_view import TextSearch, link_view
-    from attncli.observers import WordWeights
+    from attncli.observers.word_pairs import WordWeights
 
     axes = source.axes(kind)
     spans, question = _question(axes, texts, kind, (query, key))

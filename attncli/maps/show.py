@@ -130,7 +130,9 @@ class Showing:
             spans: Whether it is wanted which keys each row may attend to.
         """
         from attncli.maps.views import listed_matrices, weights_view
-        from attncli.observers import AllowedSpans, FullWeights, StrongestKeys
+        from attncli.observers.allowed_keys import AllowedSpans
+        from attncli.observers.strongest import StrongestKeys
+        from attncli.observers.weights import FullWeights
 
         assert self.wanted.top is not None
         chosen = (self.layers, self.heads, self.source.depth(self.kind), len(queries))
@@ -150,7 +152,8 @@ class Showing:
         self, queries: Tokens, keys: Tokens, rows: Sequence[int] | None, columns: Sequence[int] | None
     ) -> tuple[MatrixGrid, Run]:
         from attncli.maps.views import weights_view
-        from attncli.observers import FullWeights, words
+        from attncli.observers import words
+        from attncli.observers.weights import FullWeights
 
         merging = self.wanted.words
         if merging and (rows is not None or columns is not None):

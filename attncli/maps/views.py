@@ -17,7 +17,8 @@ from attncli.record import Comparison, Kind, Provenance, Run, SourceInfo, Token,
 from attncli.view import NO_COLUMN, Header, Listed, Matrix, MatrixGrid, Pooling
 
 if TYPE_CHECKING:
-    from attncli.observers import AllowedSpans, StrongestKeys
+    from attncli.observers.allowed_keys import AllowedSpans
+    from attncli.observers.strongest import StrongestKeys
 
 _OF_KIND: Mapping[str, str] = {
     "encoder": "encoder self-attention",

@@ -12,8 +12,9 @@ from attncli.errors import CaptureError
 from attncli.models.loading import Loaded, LoadOptions
 from attncli.models.prepared_text import from_inputs
 from attncli.models.pretrained import PretrainedSource
-from attncli.observers import FullWeights, MaskOnly
+from attncli.observers.masks import MaskOnly
 from attncli.observers.selection import parse_selection
+from attncli.observers.weights import FullWeights
 from attncli.record import Kind
 
 N = 11

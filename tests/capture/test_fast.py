@@ -11,8 +11,8 @@ from attncli.errors import CaptureError
 from attncli.models.loading import Loaded, LoadOptions
 from attncli.models.prepared_text import from_inputs
 from attncli.models.pretrained import PretrainedSource
-from attncli.observers import FullWeights
 from attncli.observers.selection import Selection
+from attncli.observers.weights import FullWeights
 from attncli.record import Run
 
 LENGTH, WINDOW = 530, 100  # longer than what is made in one piece

@@ -17,8 +17,8 @@ from attncli.errors import CaptureError
 from attncli.models.loading import Loaded, LoadOptions, load
 from attncli.models.prepared_text import from_inputs, prepare
 from attncli.models.pretrained import PretrainedSource
-from attncli.observers import FullWeights
 from attncli.observers.selection import Selection, parse_selection
+from attncli.observers.weights import FullWeights
 from attncli.record import Request, Run, Site, WeightBlock
 
 N, D, HEADS = 5, 6, 2

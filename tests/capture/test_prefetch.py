@@ -9,8 +9,8 @@ import torch
 from attncli.attention.operation import AttentionOperation
 from attncli.capture.blocks import Emitter
 from attncli.capture.prefetch import one_ahead
-from attncli.observers import FullWeights
 from attncli.observers.selection import Selection
+from attncli.observers.weights import FullWeights
 from attncli.record import Site
 
 

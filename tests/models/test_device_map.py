@@ -12,8 +12,8 @@ from attncli.models.generation import Sampling, write
 from attncli.models.loading import Loaded, LoadOptions, load
 from attncli.models.prepared_text import prepare
 from attncli.models.pretrained import PretrainedSource
-from attncli.observers import FullWeights
 from attncli.observers.selection import parse_selection
+from attncli.observers.weights import FullWeights
 
 TEXT = "the animal was too tired ."
 ON_DISK = {"embed_tokens": "disk", "layers.0": "cpu", "layers.1": "disk", "layers.2": "cpu",

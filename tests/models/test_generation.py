@@ -14,8 +14,8 @@ from attncli.models.generation import GeneratedSource, Sampling, _placed, write
 from attncli.models.loading import Loaded, LoadOptions, load
 from attncli.models.prepared_text import Prepared, prepare
 from attncli.models.tokens import positions
-from attncli.observers import FullWeights
 from attncli.observers.selection import parse_selection
+from attncli.observers.weights import FullWeights
 from attncli.record import Kind, Request, Site, WeightBlock
 
 PROMPT, NEW = 7, 9

@@ -4,8 +4,8 @@ import torch
 
 from attncli.errors import UsageError
 from attncli.models.scratch import UNTRAINED, ScratchSource
-from attncli.observers import FullWeights
 from attncli.observers.selection import parse_selection
+from attncli.observers.weights import FullWeights
 from attncli.record import Kind
 
 

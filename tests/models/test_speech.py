@@ -12,8 +12,8 @@ from commandline import Cli
 from attncli.errors import ModelError, ReadError
 from attncli.models.loading import LoadOptions, load
 from attncli.models.speech import Sound, read_wav, transcribe
-from attncli.observers import FullWeights
 from attncli.observers.selection import parse_selection
+from attncli.observers.weights import FullWeights
 
 
 def write_wav(path: Path, samples: np.ndarray, rate: int = 16_000, *, width: int = 2) -> Path:

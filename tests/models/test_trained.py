@@ -16,8 +16,8 @@ from attncli.models import shipped
 from attncli.models.folders import missing_model, resolve_model_folder
 from attncli.models.tokens import load_tokenizer
 from attncli.models.trained import LONGEST, TrainedSource, load_transformer
-from attncli.observers import FullWeights
 from attncli.observers.selection import parse_selection
+from attncli.observers.weights import FullWeights
 from attncli.record import Kind
 from attncli.training import dates, figures
 from attncli.training.translator import Task

@@ -15,8 +15,8 @@ from transformers import AutoImageProcessor, AutoModel
 from attncli.errors import CaptureError, ReadError
 from attncli.models.loading import load
 from attncli.models.vision import look_at, read_picture
-from attncli.observers import FullWeights
 from attncli.observers.selection import parse_selection
+from attncli.observers.weights import FullWeights
 
 SPECIALS = {
     "vit": ["[CLS]"],

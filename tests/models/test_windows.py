@@ -14,8 +14,11 @@ from attncli.errors import UsageError
 from attncli.models.loading import load
 from attncli.models.pretrained import PretrainedSource
 from attncli.models.windows import Frame, StridedSource, stride_over
-from attncli.observers import FullWeights, MaskOnly, PooledPicture, StrongestKeys
+from attncli.observers.masks import MaskOnly
+from attncli.observers.pooled import PooledPicture
 from attncli.observers.selection import parse_selection
+from attncli.observers.strongest import StrongestKeys
+from attncli.observers.weights import FullWeights
 
 TEXT = "the animal was too tired . it did cross the animal . was it too tired the it . the animals did ."
 EVERY = parse_selection("all", "layer"), parse_selection("all", "head")

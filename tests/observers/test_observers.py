@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from attncli.attention.operation import AttentionOperation
 from attncli.capture.blocks import Emitter
 from attncli.errors import TooLargeError, UsageError
-from attncli.observers import FullWeights, MaskOnly
+from attncli.observers.masks import MaskOnly
 from attncli.observers.selection import parse_selection
+from attncli.observers.weights import FullWeights
 from attncli.record import Site
 
 HEADS, QUERIES, KEYS, DIM = 4, 7, 7, 5

@@ -12,17 +12,14 @@ from hypothesis import strategies as st
 from attncli.attention.operation import AttentionOperation
 from attncli.capture.blocks import Emitter
 from attncli.errors import UsageError
-from attncli.observers import (
-    AllowedSpans,
-    FullWeights,
-    MaskOnly,
-    PooledPicture,
-    RowNumbers,
-    StrongestKeys,
-    WeightReceived,
-)
+from attncli.observers.allowed_keys import AllowedSpans
+from attncli.observers.masks import MaskOnly
+from attncli.observers.pooled import PooledPicture
+from attncli.observers.row_numbers import RowNumbers
 from attncli.observers.selection import Selection, parse_selection
-from attncli.observers.strongest import NO_KEY, strongest
+from attncli.observers.strongest import NO_KEY, StrongestKeys, strongest
+from attncli.observers.weight_received import WeightReceived
+from attncli.observers.weights import FullWeights
 from attncli.record import Site
 
 HEADS, QUERY, KEY, DIM, LAYERS = 4, 13, 17, 5, 2

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from attncli.attention.operation import AttentionOperation
 from attncli.capture.blocks import Emitter
 from attncli.errors import UsageError
-from attncli.observers import WordWeights
 from attncli.observers.selection import parse_selection
+from attncli.observers.word_pairs import WordWeights
 from attncli.record import Site
 
 HEADS, QUERY, KEY, DIM, LAYERS = 4, 13, 17, 5, 3
