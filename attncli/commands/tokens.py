@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attncli import __version__
-from attncli.cli.choices import FOLDERS, Choices, models
+from attncli.cli.choices import FOLDERS, MODELS, Choices
 from attncli.cli.options import ARGV, OutputOptions, TextInput, spread
 from attncli.errors import ModelError, UsageError
 from attncli.labels import safe_label
@@ -37,7 +37,7 @@ COLUMNS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class TokenOptions:
     """With which tokenizer."""
 
     pair: Annotated[
@@ -51,13 +51,13 @@ class Choice:
             metavar="NAME",
             help="A model's folder, hub name or tiny-…; without it, or for scratch, words.",
         ),
-        Choices(models, FOLDERS),
+        Choices(MODELS, FOLDERS),
     ] = None
     offline: Annotated[bool, typer.Option("--offline", help="Download nothing.")] = False
 
 
 @spread
-def tokens(text: TextInput, choice: Choice, output: OutputOptions) -> None:
+def tokens(text: TextInput, choice: TokenOptions, output: OutputOptions) -> None:
     """Split a text into tokens."""
     from attncli.cli.common import plan_output
     from attncli.cli.output import deliver
