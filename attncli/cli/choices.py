@@ -99,5 +99,5 @@ TOPICS = ("scaling", "order")
 
 MODELS = found_at("attncli.models.folders:model_choices")
 DEVICE_MAPS = found_at("attncli.models.loading:DEVICE_MAPS")
-LABELLED_SETS = found_at("attncli.inputs.labelled_pairs:SETS")
+LABELLED_SETS = found_at("attncli.inputs.labelled_pairs:set_names")
 SCHEMAS = found_at("attncli.commands.schema:schema_names")

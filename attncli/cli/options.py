@@ -18,6 +18,7 @@ from attncli.cli.choices import (
     FILES,
     FOLDERS,
     MODELS,
+    TOPICS,
     Choices,
     completer,
     entries_of,

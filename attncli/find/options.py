@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 
 import typer
 
-from attncli.cli.choices import LABELLED_SETS, Choices
+from attncli.cli.choices import FILES, LABELLED_SETS, Choices
 from attncli.record import KINDS
 
 
