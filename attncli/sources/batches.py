@@ -15,7 +15,7 @@ from attncli.errors import CaptureError, UsageError
 from attncli.record import Axis, Batch, Kind, Observer, Run, Shuffled, Tokens
 from attncli.sources.corpus import BadLine, Line
 from attncli.sources.loading import Loaded
-from attncli.sources.preparing import Prepared, kind_of_single_stack, token_limit
+from attncli.sources.preparing import Prepared, token_limit
 from attncli.sources.pretrained import PretrainedSource
 from attncli.sources.tokens import positions, tokens_from_ids
 
@@ -132,9 +132,9 @@ class BatchedModel:
         if getattr(model, "main_input_name", "input_ids") != "input_ids":
             raise UsageError(f"{self.loaded.name} ({self.loaded.family}) takes no text")
         self.two_stacks = bool(model.config.is_encoder_decoder)
-        self.kinds: tuple[Kind, ...] = (kind_of_single_stack(model),)
-        if self.two_stacks:
-            self.kinds = ("encoder", "decoder", "cross") if self.paired else ("encoder",)
+        self.kinds: tuple[Kind, ...] = ("encoder", "decoder", "cross") if self.paired else ("encoder",)
+        if not self.two_stacks:
+            self.kinds = (self.loaded.kind,)
         nothing = Prepared({}, {}, {}, encoder_only=self.two_stacks and not self.paired)
         self._source = PretrainedSource(self.loaded, nothing, self.verify, fast=self.fast)
         self._start = model.config.decoder_start_token_id if self.two_stacks else None

@@ -8,7 +8,7 @@ observers see what the model does when it generates, not a second pass over the 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -58,12 +58,14 @@ class GeneratedSource:
         start: What the decoder was given at first ``(1, n)``.
         written: The ids it wrote.
         seed: Of the draws; None where there were none.
+        cached: Whether the model keeps keys and values; without, each step reads all from the beginning.
     """
 
     whole: PretrainedSource
     start: Tensor
     written: tuple[int, ...]
     seed: int | None = None
+    cached: bool = True
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
@@ -86,6 +88,8 @@ class GeneratedSource:
             CaptureError: The model's attention cannot be seen, or a self-check failed.
             UsageError: An observer asked for what is not there.
         """
+        if not self.cached:
+            return replace(self.whole.run(observers), seed=self.seed)
         lengths = {kind: len(self.axes(kind)[1]) for kind in self.kinds}
         emitter = Emitter([_Widened(observer, lengths) for observer in observers], verify=self.whole.verify)
         rest = iter(self.written)
@@ -143,13 +147,12 @@ def write(
     _check_room(loaded, len(begun), sampling.tokens)
     chosen = _Chosen(sampling, _Rules.of(loaded.model))
     with torch.inference_mode():
-        _decode(loaded, prepared.inputs, start, chosen)
+        cached = _decode(loaded, prepared.inputs, start, chosen)
     made = _whole(loaded, prepared, start, begun, chosen.ids)
     note = _note(loaded, chosen, len(begun), sampling)
     source = PretrainedSource(loaded, replace(made, notes=(*made.notes, note)), verify)
-    return GeneratedSource(
-        source, start, tuple(chosen.ids), sampling.seed if sampling.temperature > 0 else None
-    )
+    seed = sampling.seed if sampling.temperature > 0 else None
+    return GeneratedSource(source, start, tuple(chosen.ids), seed, cached)
 
 
 def _start(loaded: Loaded, prepared: Prepared, given: Sequence[int]) -> tuple[Tensor, Tokens]:
@@ -292,24 +295,24 @@ def _no_watch(seen: int) -> AbstractContextManager[None]:
 
 def _decode(
     loaded: Loaded, inputs: Mapping[str, Tensor], start: Tensor, choose: Choose, around: Around = _no_watch
-) -> None:
+) -> bool:
     """Run a model step by step: `start` at once, then each chosen token alone against the cache.
 
     Args:
-        choose: Gives the next token from the logits, or None to stop.
+        choose: Returns the next token from the logits, or None to stop.
         around: What each step runs in; it is given the number of tokens seen before.
+
+    Returns:
+        Whether there is a cache; without one each step reads the whole text again.
 
     Raises:
         CaptureError: The model does not run so.
     """
-    model, feed, cache, seen = loaded.model, start, None, 0
+    model, feed, cache, seen, name = loaded.model, start, None, 0, "input_ids"
     known = inspect.signature(model.forward).parameters
     cache_name = "cache" if "cache" in known else "past_key_values"  # transformers has renamed it
     common: dict[str, Any] = {"use_cache": True}
-    if "logits_to_keep" in known:
-        common["logits_to_keep"] = 1
-    name = "input_ids"
-    with _explained(loaded):
+    with _explained(loaded), _last_row_alone(model):
         if model.config.is_encoder_decoder:
             name = "decoder_input_ids"
             source = {key: value for key, value in inputs.items() if not key.startswith("decoder_")}
@@ -317,18 +320,50 @@ def _decode(
                 common["encoder_outputs"] = model.get_encoder()(**source)
             common["attention_mask"] = source.get("attention_mask")
         while True:
+            if not model.config.is_encoder_decoder:
+                common |= _places(known, start, seen, feed.shape[1])
             with around(seen):
                 outputs = model(**{name: feed}, **{cache_name: cache}, **common)
-            seen += feed.shape[1]
             cache = getattr(outputs, "past_key_values", getattr(outputs, "cache", None))
-            if cache is None:
-                raise CaptureError(
-                    f"{loaded.family} keeps no keys and values: it cannot be followed step by step"
-                )
             chosen = choose(outputs.logits[0, -1])
             if chosen is None:
-                return
-            feed = torch.tensor([[chosen]], dtype=start.dtype, device=start.device)
+                return cache is not None
+            new = torch.tensor([[chosen]], dtype=start.dtype, device=start.device)
+            if cache is None:
+                feed = torch.cat([feed, new], dim=1)
+            else:
+                seen, feed = seen + feed.shape[1], new
+
+
+def _places(known: Collection[str], like: Tensor, seen: int, new: int) -> dict[str, Tensor]:
+    """Return positions and mask of a step, as the library's own generation gives them.
+
+    A model left to count by its cache may be wrong where its first layer keeps none (Bamba).
+    """
+    places = torch.arange(seen, seen + new, device=like.device)[None]
+    given = {"position_ids": places, "attention_mask": torch.ones_like(like[:, :1]).expand(-1, seen + new)}
+    return {name: value for name, value in given.items() if name in known}
+
+
+@contextmanager
+def _last_row_alone(model: Any) -> Iterator[None]:
+    """Let the language-model head see the last row only, since a whole text's logits outweigh everything else.
+
+    With ``logits_to_keep`` some models leave rows out of their layers too: those that share keys and values.
+    """
+
+    def last(module: Any, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        rows = args[0] if args else None
+        is_batch = isinstance(rows, Tensor) and rows.dim() == 3
+        return (rows[:, -1:], *args[1:]) if is_batch else None  # type: ignore[index]
+
+    head = model.get_output_embeddings()
+    hook = None if head is None else head.register_forward_pre_hook(last)
+    try:
+        yield
+    finally:
+        if hook is not None:
+            hook.remove()
 
 
 @contextmanager
@@ -338,7 +373,7 @@ def _explained(loaded: Loaded) -> Iterator[None]:
         yield
     except torch.OutOfMemoryError:
         raise
-    except (TypeError, IndexError, RuntimeError) as error:
+    except (TypeError, ValueError, IndexError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:200]
         raise CaptureError(f"{loaded.family} does not generate step by step: {reason}") from error
 
@@ -355,7 +390,9 @@ def _placed(operation: AttentionOperation, kind: Kind, seen: int) -> AttentionOp
         return replace(operation, first_query=seen)
     first_key = seen + operation.rows - operation.keys
     if first_key < 0:
-        raise CaptureError(f"the cache gives {operation.keys} keys after {seen + operation.rows} tokens")
+        raise CaptureError(
+            f"{operation.keys} keys after {seen + operation.rows} tokens: this model lengthens or joins its axes inside"
+        )
     return replace(operation, first_query=seen, first_key=first_key)
 
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from importlib.util import find_spec
 from logging import ERROR, getLogger
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 
 from attncli.errors import CaptureError, ModelError, UsageError, did_you_mean
 from attncli.labels import safe_label
+from attncli.record import Kind
 from attncli.sources.adapters import WITHOUT, Adapter, fetch_adapter, find_adapter
 from attncli.sources.checkpoint import check_filled, check_quantisation
 from attncli.sources.folders import may_reach_hub, missing_model, resolve_model_folder
@@ -88,6 +90,13 @@ class Loaded:
     def family(self) -> str:
         """The model type that transformers knows it by: ``bert``, ``llama``."""
         return str(self.model.config.model_type)
+
+    @cached_property
+    def kind(self) -> Kind:
+        """The kind of attention of a model with one stack of layers."""
+        from attncli.sources.direction import kind_of_single_stack
+
+        return kind_of_single_stack(self.model)
 
     @property
     def device(self) -> Any:

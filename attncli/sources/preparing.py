@@ -12,7 +12,6 @@ from torch import Tensor
 from attncli.errors import CaptureError, UsageError
 from attncli.record import Kind, Token, Tokens
 from attncli.sources.loading import Loaded
-from attncli.sources.sites import Stacks
 from attncli.sources.tokens import positions, tokens_from_encoding
 from attncli.sources.vocabulary_check import notes_on_text
 
@@ -58,7 +57,7 @@ def prepare(
     if loaded.model.config.is_encoder_decoder:
         return _prepare_two_stacks(loaded, text, pair, truncate)
     encoding, tokens, notes = encode(loaded, text, pair, truncate=truncate, specials=specials)
-    kind = kind_of_single_stack(loaded.model)
+    kind = loaded.kind
     return Prepared(encoding, {kind: tokens}, {kind: tokens}, notes)
 
 
@@ -188,25 +187,3 @@ def token_limit(loaded: Loaded, *, target: bool = False) -> int:
     if (tokenizer_limit := loaded.tokenizer.model_max_length) < _NO_LIMIT:
         limits.append(tokenizer_limit)
     return min(limits, default=_NO_LIMIT)
-
-
-def kind_of_single_stack(model: Any) -> Kind:
-    """Tell whether a model with one stack is a decoder: whether its attention modules hide the future."""
-    if getattr(model.config.get_text_config(), "is_decoder", False):
-        return "decoder"
-    stacks = Stacks(model)
-    inside = (module for name, module in model.named_modules() if stacks.in_root(name))
-    if any(getattr(module, "is_causal", None) is True for module in inside):
-        return "decoder"
-    base = getattr(model, "base_model", model)  # the model without its head
-    return "decoder" if type(base).__name__ in _causal_bases() else "encoder"
-
-
-def _causal_bases() -> frozenset[str]:
-    """Name the base models of all families that transformers also offers as a causal language model only."""
-    from transformers.models.auto import modeling_auto as auto
-
-    masked = set(auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES)
-    causal = set(auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES) - masked
-    names = (auto.MODEL_MAPPING_NAMES.get(family) for family in causal)
-    return frozenset(name for name in names if isinstance(name, str))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,6 +76,12 @@ def _place(name: str) -> _Place:
     return _Place(prefix, suffix, template, numbers)
 
 
+def _holders(name: str) -> Iterator[str]:
+    """Yield the paths of the modules that a module lies in."""
+    while name := name.rpartition(".")[0]:
+        yield name
+
+
 class Stacks:
     """The rows of layers of a model, read off its module names once.
 
@@ -98,6 +104,9 @@ class Stacks:
             self._siblings[place.template].add(place.numbers)
             if ATTENTION_CLASS.search(type(module).__name__):
                 self._attention[name] = place
+        # T5's layers are attention modules within attention modules: the number of a part is not the layer's.
+        for name in {outer for inner in self._attention for outer in _holders(inner)}:
+            self._attention.pop(name, None)
         self.watched = [
             module
             for module in model.modules()
@@ -224,20 +233,25 @@ class SiteNamer:
         self._counted: set[tuple[str, Kind]] = set()
 
     def site(
-        self, name: str, module: nn.Module, heads: int, kv_heads: int, *, cross: bool, causal: bool
+        self,
+        name: str,
+        module: nn.Module,
+        heads: int,
+        kv_heads: int,
+        *,
+        cross: bool,
+        causal: Callable[[], bool],
     ) -> Site:
         """Name one operation.
 
         Args:
             name: The module's path, as reached.
             cross: Whether its keys come from elsewhere, as far as the call shows.
-            causal: Whether it hides the future.
+            causal: Tells whether it hides the future; asked only where nothing else tells the kind.
         """
         place = self.stacks.place(name)
-        kind = self._kind(name, cross, causal)
+        kind = self._kind(name, place, cross, causal)
         stack = self._stack(name, place, kind)
-        if stack == "" and self._only is not None and "cross" not in (self._only, kind):
-            kind = self._only
         layer = self._own_layer(module, place)
         ran = self._ran.setdefault((stack, kind), [])
         if stack == "" and len(self._main.get(kind, ())) > 1:
@@ -262,11 +276,13 @@ class SiteNamer:
                 return ""
         return place.prefix or name
 
-    def _kind(self, name: str, cross: bool, causal: bool) -> Kind:
+    def _kind(self, name: str, place: _Place, cross: bool, causal: Callable[[], bool]) -> Kind:
         by_name = self.stacks.kind_by_name(name)
         if cross or by_name == "cross":
             return "cross"
-        return by_name or ("decoder" if causal else "encoder")
+        if self._only not in (None, "cross") and self._stack(name, place, self._only) == "":
+            return self._only
+        return by_name or ("decoder" if causal() else "encoder")
 
     def _stack(self, name: str, place: _Place, kind: Kind) -> str:
         own = place.prefix or name

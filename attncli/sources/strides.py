@@ -18,7 +18,7 @@ from attncli.errors import UsageError
 from attncli.record import Kind, LayerObserver, Observer, Request, Run, Site, Tokens, WeightBlock
 from attncli.sources.emission import BLOCK_BYTES
 from attncli.sources.loading import Loaded
-from attncli.sources.preparing import Prepared, check_takes_text, encode, kind_of_single_stack, token_limit
+from attncli.sources.preparing import Prepared, check_takes_text, encode, token_limit
 from attncli.sources.pretrained import PretrainedSource
 from attncli.sources.stitching import joined_reports
 
@@ -152,7 +152,7 @@ def stride_over(
             "--truncate cuts the text",
         )
     inputs, tokens, _ = encode(loaded, text, whole=True)
-    kind, limit = kind_of_single_stack(loaded.model), token_limit(loaded)
+    kind, limit = loaded.kind, token_limit(loaded)
     first = PretrainedSource(loaded, Prepared(inputs, {kind: tokens}, {kind: tokens}), verify, fast=fast)
     if len(tokens) <= limit:
         return first

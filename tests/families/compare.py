@@ -15,9 +15,9 @@ from torch import Tensor
 
 from attncli.errors import AttnCliError, CaptureError
 from attncli.record import KINDS, Kind, Request, Run, Site, WeightBlock
+from attncli.sources.direction import kind_of_single_stack as kind_of
 from attncli.sources.loading import Loaded, LoadOptions
 from attncli.sources.preparing import from_inputs
-from attncli.sources.preparing import kind_of_single_stack as kind_of
 from attncli.sources.pretrained import PretrainedSource
 
 TOLERANCE = 2e-5

@@ -35,7 +35,7 @@ def layers(count: int) -> nn.ModuleList:
 
 def name_all(model: Model, names: list[str], kinds: tuple[str, ...] = ("encoder",)) -> list[Site]:
     namer, modules = SiteNamer(Stacks(model), kinds), dict(model.named_modules(remove_duplicate=False))
-    return [namer.site(name, modules[name], 4, 2, cross=False, causal=False) for name in names]
+    return [namer.site(name, modules[name], 4, 2, cross=False, causal=lambda: False) for name in names]
 
 
 def test_a_layer_has_the_number_in_its_modules_name() -> None:
