@@ -7,7 +7,7 @@ modules that ran around it tell the rest.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import torch
@@ -63,6 +63,8 @@ def explain(source: Explainable, kind: Kind, layer: int, head: int, position: in
     witness = _Witness(kind, layer, head, position, leaves)
     with leaves.watching(), torch.inference_mode():
         run = source.run([witness])
+        if witness.site is None:
+            raise run.no_attention(kind, layer, str(layer))
         witness.after = witness.after or leaves.take()
         queries, keys = source.axes(kind)
         return witness.explained(queries, keys), run
@@ -82,15 +84,12 @@ class _Witness:
     kernel: Tensor | None = None
     before: tuple[Leaf, ...] = ()
     after: tuple[Leaf, ...] = ()
-    seen: set[int] = field(default_factory=set)
 
     def request(self, site: Site) -> Request | None:
         ran = self.leaves.take()
         if self.site is not None:
             self.after = self.after or ran
             return None
-        if site.kind == self.kind:
-            self.seen.add(site.layer)
         if (site.kind, site.layer) != (self.kind, self.layer):
             return None
         if self.head >= site.heads:
@@ -108,16 +107,8 @@ class _Witness:
         self.operation, self.kernel = operation, output
 
     def explained(self, queries: Tokens, keys: Tokens) -> Explained:
-        """Put everything together.
-
-        Raises:
-            UsageError: The layer has no attention of this kind.
-        """
-        if self.site is None or self.operation is None:
-            have = ", ".join(map(str, sorted(self.seen)))
-            raise UsageError(
-                f"--layer {self.layer}: no {self.kind} attention was seen in it", f"it was in layers {have}"
-            )
+        """Put everything together."""
+        assert self.site is not None and self.operation is not None
         return _explained(self, self.site, self.operation, queries, keys)
 
 
