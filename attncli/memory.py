@@ -39,3 +39,11 @@ def human_bytes(count: float) -> str:
             return f"{count:.3g} {unit}"
         count /= 1024
     return f"{count:.3g} TiB"
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Tell whether an exception says that memory did not suffice: Python's, torch's, or an allocator's own words."""
+    words = ("not enough memory", "can't allocate memory")
+    return type(error).__name__ in ("MemoryError", "OutOfMemoryError") or any(
+        word in str(error) for word in words
+    )

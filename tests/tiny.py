@@ -95,19 +95,28 @@ def write_whisper(folder: Path) -> Path:
     return folder
 
 
+def write_model(folder: Path, model: Any) -> Path:
+    """Write a model of any family that reads words."""
+    return _written(folder, model, _word_tokenizer())
+
+
 def _write(folder: Path, kind: Any, config: Any, tokenizer: Any) -> Path:
     import torch
 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(7)
         model = kind(config)
+    return _written(folder, model, tokenizer)
+
+
+def _written(folder: Path, model: Any, tokenizer: Any) -> Path:
     model.save_pretrained(folder)
     tokenizer.save(str(folder / "tokenizer.json"))
     inputs = ["input_ids", "token_type_ids", "attention_mask"]
     names = {
         "pad_token": "[PAD]",
         "unk_token": "[UNK]",
-        "model_input_names": inputs[:: 1 if kind.__name__ == "BertModel" else 2],
+        "model_input_names": inputs[:: 1 if type(model).__name__ == "BertModel" else 2],
     }
     (folder / "tokenizer_config.json").write_text(
         json.dumps({"tokenizer_class": "TokenizersBackend", **names})
@@ -150,10 +159,18 @@ def write_marian(folder: Path) -> Path:
     return _write(folder, MarianModel, config, _word_tokenizer())
 
 
+def image_processor(family: str) -> Any:
+    """The family's image processor by PIL, under the name that the installed transformers has for it."""
+    import transformers
+
+    name = f"{family}ImageProcessor"
+    return getattr(transformers, f"{name}Pil" if hasattr(transformers, f"{name}Pil") else name)
+
+
 def write_vit(folder: Path, family: str = "vit", **changes: Any) -> Path:
     """Write a model of pictures, 48 × 32 pixels in 4 × 6 patches for most: ViT, DeiT, BEiT, DINOv2 with registers."""
     import torch
-    from transformers import AutoConfig, AutoModel, BitImageProcessorPil, ViTImageProcessorPil
+    from transformers import AutoConfig, AutoModel
 
     sizes = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 40}
     if family == "dinov2_with_registers":
@@ -168,7 +185,7 @@ def write_vit(folder: Path, family: str = "vit", **changes: Any) -> Path:
     model.save_pretrained(folder)
     if family.startswith("dinov2"):
         size, crop = {"shortest_edge": 40}, {"height": 32, "width": 48}
-        BitImageProcessorPil(size=size, crop_size=crop).save_pretrained(folder)
+        image_processor("Bit")(size=size, crop_size=crop).save_pretrained(folder)
     else:
-        ViTImageProcessorPil(size={"height": 32, "width": 48}).save_pretrained(folder)
+        image_processor("ViT")(size={"height": 32, "width": 48}).save_pretrained(folder)
     return folder

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attncli import __version__
-from attncli.commands._choices import FOLDERS, Choices, models
-from attncli.commands._options import ARGV, OutputOptions, TextInput, spread
-from attncli.errors import UsageError
+from attncli.cli.choices import FOLDERS, Choices, models
+from attncli.cli.options import ARGV, OutputOptions, TextInput, spread
+from attncli.errors import ModelError, UsageError
+from attncli.labels import safe_label
 from attncli.record import Provenance, Token, Tokens
 from attncli.view import Column, Header, Table
 
@@ -58,11 +59,13 @@ class Choice:
 @spread
 def tokens(text: TextInput, choice: Choice, output: OutputOptions) -> None:
     """Split a text into tokens."""
-    from attncli.commands._running import plan_output
-    from attncli.delivery import deliver
+    from attncli.cli.common import plan_output
+    from attncli.cli.output import deliver
+    from attncli.inputs.media import refuse_medium
 
     plan = plan_output(output, "Table", default="table")
     read = text.read("tokens")
+    refuse_medium(read)
     deliver(tokens_view(read, choice.model, pair=choice.pair, offline=choice.offline, argv=ARGV.get()), plan)
 
 
@@ -110,11 +113,11 @@ def tokenizer_of(model: str, *, offline: bool = False) -> Tokenizer:
     Raises:
         ModelError: It is not to be had.
     """
-    from attncli.sources.folders import fetch_file, missing_model, resolve_model_folder
-    from attncli.sources.tokens import load_tokenizer
+    from attncli.models.folders import fetch_file, missing_model, resolve_model_folder
+    from attncli.models.tokens import load_tokenizer
 
     folder = resolve_model_folder(model)
-    if folder is not None and (Path(model).expanduser().is_dir() or (folder / "tokenizer.json").exists()):
+    if folder is not None and (Path(model).expanduser().exists() or (folder / "tokenizer.json").exists()):
         return load_tokenizer(folder)
     if offline:
         raise missing_model(model)
@@ -122,14 +125,18 @@ def tokenizer_of(model: str, *, offline: bool = False) -> Tokenizer:
 
 
 def _tokens(text: str, model: str | None, pair: str | None, offline: bool) -> Tokens:
-    from attncli.sources.tokens import tokens_from_encoding, words_of_text
+    from attncli.models.refusals import refused_as
+    from attncli.models.tokens import tokens_from_encoding, words_of_text
 
     if model is None:
         if pair is not None:
             raise UsageError("--pair needs --model", "only a model's tokenizer joins two texts")
         return words_of_text(text)
     tokenizer = tokenizer_of(model, offline=offline)
-    return tokens_from_encoding(tokenizer, tokenizer.encode(text, pair), text=text, pair=pair)
+    shown = safe_label(model)
+    with refused_as(lambda reason: ModelError(f"{shown}: its tokenizer cannot read this text: {reason}")):
+        encoding = tokenizer.encode(text, pair)
+    return tokens_from_encoding(tokenizer, encoding, text=text, pair=pair)
 
 
 def _more_columns(tokens: Tokens) -> tuple[Column, ...]:

@@ -17,7 +17,7 @@ FORMS = ["table", "heatmap", "md", "csv", "tsv", "ndjson"]
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from attncli.cli import main
+    from attncli.cli.main import main
 
     path = tmp_path_factory.mktemp("heads")
     corpus, saved = path / "corpus.txt", path / "all.json"
@@ -138,7 +138,7 @@ def test_what_cannot_apply_is_refused_in_one_line(cli: Cli, folder: Path) -> Non
         ((saved, "--by", "entropi"), "--by entropi: not in the run", 'did you mean "entropy"?'),
         ((saved, "--by", "diagonal"), "--by diagonal: not in the run", "choose from: role, "),
         ((saved, "--where", "diagonal > 1"), 'no metric "diagonal"', "choose from: "),
-        ((saved, "--where", "span >"), "--where: expected a name or a number", "such as"),
+        ((saved, "--where", "span >"), "--where: invalid syntax", "such as"),
         ((saved, "--layer", "9"), "--layer 9: not in the run", "saved layers: 0-1"),
         ((saved, "--head", "mean"), "--head mean: each head is measured by itself", "write all, or a list"),
         ((saved, "--query", "it"), "--query: a ranking of heads has no tokens", "leave it out"),
