@@ -8,7 +8,7 @@ returns holds no control, format, private or unassigned character, so it can be 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 
 CONTINUATION = "‿"
@@ -128,6 +128,22 @@ def pad(label: str, width: int, align: str = "left") -> str:
     missing = max(0, width - cells(label))
     before = {"left": 0, "centre": missing // 2, "right": missing}[align]
     return " " * before + label + " " * (missing - before)
+
+
+def in_ranges(numbers: Iterable[int]) -> str:
+    """Write numbers in order, three and more that follow each other as a range.
+
+    >>> in_ranges([4, 0, 1, 2, 5])
+    '0-2, 4, 5'
+    """
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    parts = [[f"{run[0]}-{run[-1]}"] if len(run) > 2 else [str(number) for number in run] for run in runs]
+    return ", ".join(part for run in parts for part in run)
 
 
 def graphemes(label: str) -> list[str]:

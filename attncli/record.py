@@ -10,9 +10,12 @@ Nothing here imports torch at run time, so that saved runs are read and drawn wi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, Protocol
+
+from attncli.errors import UsageError
+from attncli.labels import in_ranges
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
@@ -336,6 +339,7 @@ class Run:
         signed: Whether the weights are effective weights of any sign, whose rows need not sum to 1.
         roles: What heads of this model are known to do, the strongest of each role first.
         stopped: Whether the model was stopped when all that was asked for had been seen.
+        instead: What layers without attention of a kind have in its place: ``linear attention``.
     """
 
     source: SourceInfo
@@ -348,6 +352,23 @@ class Run:
     signed: bool = False
     roles: tuple[HeadRole, ...] = ()
     stopped: bool = False
+    instead: Mapping[tuple[Kind, int], str] = field(default_factory=dict)
+
+    def layers(self, kind: Kind) -> frozenset[int]:
+        """Return the layers that attention of a kind was seen in, those of other stacks than the main one aside."""
+        return frozenset(site.layer for site in self.sites if site.kind == kind and not site.stack)
+
+    def no_attention(self, kind: Kind, layer: int, asked: str) -> UsageError:
+        """Return the error that a layer has no attention of a kind.
+
+        Args:
+            asked: The layers that the user named.
+        """
+        what = self.instead.get((kind, layer))
+        return UsageError(
+            f"--layer {asked}: layer {layer} has no {kind} attention{f' ({what})' if what else ''}",
+            f"layers that have: {in_ranges(self.layers(kind)) or 'none'}",
+        )
 
 
 class Source(Protocol):

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -23,6 +23,7 @@ from attncli.attention.operation import AttentionOperation
 from attncli.errors import CaptureError
 
 _ROWS_AT_A_TIME = 64
+_FIRST_ROWS = 8
 
 _ARGUMENTS = ("module", "query", "key", "value", "attention_mask")
 
@@ -261,15 +262,22 @@ def _from_mask_mod(call: Call) -> Tensor:
 
 
 def hides_the_future(call: Call) -> bool:
-    """Tell whether an operation is causal: by its module, else by its mask."""
-    causal = getattr(call.module, "is_causal", None)
-    if isinstance(causal, bool):
-        return causal
+    """Tell whether an operation is causal, by the mask of its first rows; by its module where there is but one row."""
+    queries, before = call.query.shape[2], call.key.shape[2] - call.query.shape[2]
+    rows = min(queries, _FIRST_ROWS)
     mask = call.attention_mask
-    if isinstance(mask, Tensor) and mask.dim() == 4 and call.query.shape[2] > 1:
-        allowed, _ = _split(mask)
-        return allowed is not None and not bool(allowed[..., 0, 1:].any())
-    return False
+    if isinstance(mask, Tensor) and mask.dim() == 4 and mask.shape[2] > 1:
+        mask = mask[:, :, :rows]
+    try:
+        first = replace(call, query=call.query[:, :, :rows], attention_mask=mask)
+        allowed, _, causal_offset = _mask_of(first)
+    except CaptureError:  # a mask that is not understood
+        rows = 1
+    if rows == 1:
+        return getattr(call.module, "is_causal", None) is True
+    if allowed is None or causal_offset is not None:
+        return causal_offset is not None
+    return allowed.shape[2] > 1 and not bool(allowed.triu(1 + before).any())
 
 
 def faster_by_blocks(call: Call, dense_keys: int) -> bool:

@@ -138,7 +138,7 @@ class Check:
             error = torch.where(live.unsqueeze(-1), error, 0.0)
         if self.largest is None:
             # Kernels put the heads behind the rows: so turned it lies in memory as it is read.
-            self.largest = max(_largest(output.transpose(1, 2)), 1e-6)
+            self.largest = max(_largest_finite(output.transpose(1, 2)), 1e-6)
         so_far = (self.output_error or 0.0) * self.largest
         self.output_error = self._worst("output", so_far, error, heads) / self.largest
 
@@ -185,6 +185,11 @@ class Check:
             raise failed(f"{here} head {head}: weight {report.forbidden:.2g} on keys that the mask forbids")
         kind = self.output.dtype if self.output is not None else self.operation and self.operation.query.dtype
         tolerance = OUTPUT_TOLERANCE.get(kind or torch.float32, 1e-2)
+        if report.output_error is not None and not math.isfinite(report.output_error):
+            raise failed(
+                f"{here} head {self.worst_head('output')}: the model's own output is not finite (NaN or infinite) "
+                f"in {str(kind).removeprefix('torch.')}"
+            )
         if report.output_error is not None and not report.output_error <= tolerance:
             raise failed(
                 f"{here} head {self.worst_head('output')}: recomputed output differs from the model's own by "
@@ -204,6 +209,12 @@ def _largest(values: Tensor) -> float:
         return 0.0
     low, high = map(float, torch.aminmax(values.float()))
     return max(-low, high)
+
+
+def _largest_finite(values: Tensor) -> float:
+    """Return the largest absolute value of those that are finite."""
+    largest = _largest(values)
+    return largest if math.isfinite(largest) else _largest(values.nan_to_num(0.0, 0.0, 0.0))
 
 
 def failed(what: str) -> CaptureError:

@@ -83,8 +83,9 @@ class Watch:
     def watching(self) -> Iterator[None]:
         """Watch what runs inside the block."""
         if self._place is not None:
-            with watched(self._on_call):
-                yield
+            with tapped(self._trace, self._modules, _pass, _pass, _pass):  # for the frames alone
+                with watched(self._on_call, self._trace.suppressed):
+                    yield
             return
         taps = tapped(self._trace, self._modules, self._on_sdpa, self._on_softmax, self._on_leave)
         with taps, watched(self._on_call, self._trace.suppressed, self._instead if self._fast else None):
@@ -124,7 +125,9 @@ class Watch:
         if self._is_repetition(frame, call.module, call.query, call.key):
             return None
         cross = _has_other_keys(call.module, frame)
-        return frame, self._name(frame, call.module, call.query, call.key, cross, hides_the_future(call))
+        return frame, self._name(
+            frame, call.module, call.query, call.key, cross, lambda: hides_the_future(call)
+        )
 
     def _on_sdpa(self, frame: Frame, call: SdpaCall) -> None:
         if self._is_repetition(frame, frame.module, call.query, call.key):
@@ -138,8 +141,10 @@ class Watch:
             {"scaling": call.scale, "is_causal": call.causal}, output.transpose(1, 2),
         )  # fmt: skip
         cross = _has_other_keys(frame.module, frame)
-        causal = call.causal or hides_the_future(made)
-        self._show(self._name(frame, frame.module, query, key, cross, causal), made, frame, "interface")
+        site = self._name(
+            frame, frame.module, query, key, cross, lambda: call.causal or hides_the_future(made)
+        )
+        self._show(site, made, frame, "interface")
 
     def _show(self, site: Site, call: Call, frame: Frame | None, path: str) -> None:
         """Show a call now, or with the others when the model has run, if it is small."""
@@ -190,8 +195,10 @@ class Watch:
     ) -> None:
         cross = _has_other_keys(frame.module, frame)
         square = weights.shape[2] == weights.shape[3] > 1
-        causal = square and allowed is not None and not bool(allowed.triu(1).any())
-        site = self._name(frame, frame.module, weights, weights, cross, causal)
+        site = self._name(
+            frame, frame.module, weights, weights, cross,
+            lambda: square and allowed is not None and not bool(allowed.triu(1).any()),
+        )  # fmt: skip
         if site.stack == self._emitter.stack:
             self._check_batch(site, weights.shape[0])
         if crop:
@@ -207,7 +214,13 @@ class Watch:
         self._emitter.emit_weights(site, weights, allowed, "eager")
 
     def _name(
-        self, frame: Frame | None, module: nn.Module, query: Tensor, key: Tensor, cross: bool, causal: bool
+        self,
+        frame: Frame | None,
+        module: nn.Module,
+        query: Tensor,
+        key: Tensor,
+        cross: bool,
+        causal: Callable[[], bool],
     ) -> Site:
         name = self._trace.name_of(module) if frame is None or frame.module is not module else frame.name
         site = self._namer.site(name, module, query.shape[1], key.shape[1], cross=cross, causal=causal)
@@ -257,6 +270,10 @@ class Watch:
                 f"{site.kind} layer {site.layer} attends inside {inside} a batch of {self._batch} "
                 f"({site.module}): there is no single map from tokens to tokens"
             )
+
+
+def _pass(*seen: object) -> None:
+    """Take no notice."""
 
 
 def _has_other_keys(module: nn.Module, frame: Frame | None) -> bool:

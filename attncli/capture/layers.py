@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +27,7 @@ _CROSS = re.compile(
 _DECODER = re.compile(r"(^|[._])decoder(\.|$)")
 _SIDE = re.compile(r"(?<![^._])(en|de)coder(?=\.|$)")
 _TOWER = re.compile(r"vision|visual|image|audio|speech|pixel", re.IGNORECASE)
+_SOFTMAX_TYPES = ("full_attention", "sliding_attention", "chunked_attention")
 _NUMBER = re.compile(r"(?:^|(?<=\.))\d+(?=\.|$)")
 
 
@@ -42,7 +43,8 @@ def depth(config: Any, kind: Kind) -> int:
     return found
 
 
-def _depth(config: Any, kind: Kind) -> int | None:
+def _config_of(config: Any, kind: Kind) -> tuple[Any, bool]:
+    """Return the config of the stack that has a kind of attention, and whether it is also the other stack's."""
     side = "encoder" if kind == "encoder" else "decoder"
     two_stacks = bool(getattr(config, "is_encoder_decoder", False))
     if two_stacks and hasattr(getattr(config, side, None), "model_type"):
@@ -51,6 +53,12 @@ def _depth(config: Any, kind: Kind) -> int | None:
         config = config.get_text_config(decoder=kind == "decoder")
     elif not hasattr(config, "num_hidden_layers"):
         config = config.get_text_config()
+    return config, two_stacks
+
+
+def _depth(config: Any, kind: Kind) -> int | None:
+    side = "encoder" if kind == "encoder" else "decoder"
+    config, two_stacks = _config_of(config, kind)
     names = (f"{side}_layers", f"num_{side}_layers") if two_stacks else ()
     for name in (*names, "num_hidden_layers", "num_layers", "n_layer", "n_layers"):
         value = getattr(config, name, None)
@@ -76,6 +84,12 @@ def _place(name: str) -> _Place:
     return _Place(prefix, suffix, template, numbers)
 
 
+def _holders(name: str) -> Iterator[str]:
+    """Yield the paths of the modules that a module lies in."""
+    while name := name.rpartition(".")[0]:
+        yield name
+
+
 class Stacks:
     """The rows of layers of a model, read off its module names once.
 
@@ -98,6 +112,9 @@ class Stacks:
             self._siblings[place.template].add(place.numbers)
             if ATTENTION_CLASS.search(type(module).__name__):
                 self._attention[name] = place
+        # T5's layers are attention modules within attention modules: the number of a part is not the layer's.
+        for name in {outer for inner in self._attention for outer in _holders(inner)}:
+            self._attention.pop(name, None)
         self.watched = [
             module
             for module in model.modules()
@@ -180,6 +197,17 @@ class Stacks:
             self._depths[kind] = self._find_depth(kind)
         return self._depths[kind]
 
+    def what_is_in(self, model: nn.Module, kind: Kind, layer: int) -> str:
+        """Return what a layer without attention is: by its type in the config, or else the class of its module."""
+        config = _config_of(self._config, kind)[0]
+        types = getattr(config, "layers_block_type", None) or getattr(config, "layer_types", None) or ()
+        if layer < len(types) and not _is_attention(str(types[layer])):
+            return str(types[layer]).replace("_", " ")
+        for prefix in self.main_prefixes(kind):
+            if f"{prefix}.{layer}" in self._places:
+                return type(model.get_submodule(f"{prefix}.{layer}")).__name__
+        return "no attention"
+
     def _find_depth(self, kind: Kind) -> int:
         main = self.main_prefixes(kind)
         layers = [self.layer(place) for place in self._attention.values() if place.prefix in main]
@@ -187,6 +215,11 @@ class Stacks:
         if by_config is None and not layers:
             raise CaptureError(f"{self._config.model_type}: how many layers it has is not to be seen")
         return max(by_config or 0, max(layers, default=-1) + 1)
+
+
+def _is_attention(layer_type: str) -> bool:
+    """Tell whether what a config calls a layer's type is softmax attention."""
+    return layer_type in ("attention", "hybrid") or layer_type.endswith(_SOFTMAX_TYPES)
 
 
 def _embedding_path(model: nn.Module) -> str:
@@ -224,20 +257,25 @@ class SiteNamer:
         self._counted: set[tuple[str, Kind]] = set()
 
     def site(
-        self, name: str, module: nn.Module, heads: int, kv_heads: int, *, cross: bool, causal: bool
+        self,
+        name: str,
+        module: nn.Module,
+        heads: int,
+        kv_heads: int,
+        *,
+        cross: bool,
+        causal: Callable[[], bool],
     ) -> Site:
         """Name one operation.
 
         Args:
             name: The module's path, as reached.
             cross: Whether its keys come from elsewhere, as far as the call shows.
-            causal: Whether it hides the future.
+            causal: Tells whether it hides the future; asked only where nothing else tells the kind.
         """
         place = self.stacks.place(name)
-        kind = self._kind(name, cross, causal)
+        kind = self._kind(name, place, cross, causal)
         stack = self._stack(name, place, kind)
-        if stack == "" and self._only is not None and "cross" not in (self._only, kind):
-            kind = self._only
         layer = self._own_layer(module, place)
         ran = self._ran.setdefault((stack, kind), [])
         if stack == "" and len(self._main.get(kind, ())) > 1:
@@ -262,11 +300,13 @@ class SiteNamer:
                 return ""
         return place.prefix or name
 
-    def _kind(self, name: str, cross: bool, causal: bool) -> Kind:
+    def _kind(self, name: str, place: _Place, cross: bool, causal: Callable[[], bool]) -> Kind:
         by_name = self.stacks.kind_by_name(name)
         if cross or by_name == "cross":
             return "cross"
-        return by_name or ("decoder" if causal else "encoder")
+        if self._only not in (None, "cross") and self._stack(name, place, self._only) == "":
+            return self._only
+        return by_name or ("decoder" if causal() else "encoder")
 
     def _stack(self, name: str, place: _Place, kind: Kind) -> str:
         own = place.prefix or name

@@ -66,6 +66,7 @@ def _of_model(pattern: MaskOptions, model: ModelOptions, output: OutputOptions) 
     layers = parse_selection(pattern.layer, "layer", no_mean="masks have no mean")
     kept = MaskOnly(kind, layers, source.depth(kind), len(queries), len(keys))
     run = source.run([kept])
+    layers.refuse_missing(run, kind, source.depth(kind))
     tell_checks(run, output)
     groups = kept.groups()
     # One mask for several layers is no single layer's; where masks differ, each goes by the first layer that uses it.

@@ -7,7 +7,7 @@ modules that ran around it tell the rest.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
 import torch
@@ -59,8 +59,10 @@ def explain(source: Explainable, kind: Kind, layer: int, head: int, position: in
     witness = _Witness(kind, layer, head, position, leaves)
     with leaves.watching(), torch.inference_mode():
         run = source.run([witness])
+        if witness.site is None:
+            raise run.no_attention(kind, layer, str(layer))
         witness.after = witness.after or leaves.take()
-    site, operation = witness.seen_operation(source.network)
+    site, operation = witness.seen_operation()
     with torch.inference_mode():
         ways = _ways(witness, site, operation)
         unknown = {letter for letter in "KV" if ways[letter] is None}
@@ -82,15 +84,12 @@ class _Witness:
     kernel: Tensor | None = None
     before: tuple[Leaf, ...] = ()
     after: tuple[Leaf, ...] = ()
-    seen: set[int] = field(default_factory=set)
 
     def request(self, site: Site) -> Request | None:
         ran = self.leaves.take()
         if self.site is not None:
             self.after = self.after or ran
             return None
-        if site.kind == self.kind:
-            self.seen.add(site.layer)
         if (site.kind, site.layer) != (self.kind, self.layer):
             return None
         if self.head >= site.heads:
@@ -107,31 +106,10 @@ class _Witness:
         """Keep the operation, and what the model's own kernel made of it."""
         self.operation, self.kernel = operation, output
 
-    def seen_operation(self, network: nn.Module) -> tuple[Site, AttentionOperation]:
-        """Return the site and its operation.
-
-        Raises:
-            UsageError: The layer has no attention of this kind.
-        """
-        if self.site is not None and self.operation is not None:
-            return self.site, self.operation
-        instead = _instead(network, self.layer, self.seen)
-        have = ", ".join(str(layer) for layer in sorted(self.seen))
-        raise UsageError(
-            f"--layer {self.layer}: no {self.kind} attention was seen in it{instead}",
-            f"it was in layers {have}",
-        )
-
-
-def _instead(network: nn.Module, layer: int, attending: set[int]) -> str:
-    """Name what a layer has that the layers with attention do not."""
-    for modules in network.modules():
-        if isinstance(modules, nn.ModuleList) and attending and layer < len(modules) > max(attending):
-            with_attention = dict(modules[min(attending)].named_children())
-            own = [type(child).__name__ for name, child in modules[layer].named_children()
-                   if name not in with_attention]  # fmt: skip
-            return f": it has {', '.join(own)}" if own else ""
-    return ""
+    def seen_operation(self) -> tuple[Site, AttentionOperation]:
+        """Return the site and its operation, when they have been seen."""
+        assert self.site is not None and self.operation is not None
+        return self.site, self.operation
 
 
 def _ways(witness: _Witness, site: Site, operation: AttentionOperation) -> dict[str, Way | None]:

@@ -115,8 +115,10 @@ def _place(
     from attncli.observers.strongest_head import TellingHead
 
     telling = TellingHead(kind, position, source.axes(kind)[1], layer, head)
-    source.run([telling])
-    found = telling.found(layer)
+    run = source.run([telling])
+    if layer is not None and layer not in run.layers(kind):
+        raise run.no_attention(kind, layer, str(layer))
+    found = telling.found()
     return found.layer, found.head, [found.why()] if found.heads > 1 else []
 
 

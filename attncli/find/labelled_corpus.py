@@ -158,7 +158,7 @@ def _answers(search: Search, texts: Sequence[Asked], pairs: PairSet) -> tuple[An
         wanted = [pair for question in text.questions for pair in question.pairs]
         kept = WordWeights(text.kind, search.layers, search.heads, text.source.depth(text.kind), wanted)
         runs.append(text.source.run([kept]))
-        kept.raise_if_missing(search.wanted.layer)
+        search.layers.refuse_missing(runs[-1], text.kind, text.source.depth(text.kind))
         found = answers_of(text.questions, list(kept.found()))
         heads = tuple(found)
         hits.append(np.stack(list(found.values())))

@@ -96,7 +96,7 @@ def rank_in_text(
     spans, question = _question(axes, texts, kind, (query, key))
     kept = WordWeights(kind, search.layers, search.heads, source.depth(kind), question.pairs)
     run = source.run([kept])
-    kept.raise_if_missing(wanted.layer)
+    search.layers.refuse_missing(run, kind, source.depth(kind))
     names = [one[span.sequence][span.start : span.end] for one, span in zip(texts, spans, strict=True)]
     asked = TextSearch(question, (names[0], names[1]), spans, len(axes[0]), search.show_command(text, file))
     found = links(question, kept.found())

@@ -100,7 +100,9 @@ class Ledger:
             self.overlap.begin(batch)
             observers.append(self.overlap)
         run = source.run(feed, observers)
-        self.run = run if self.run is None else self.run
+        if self.run is None:
+            self.tallies.layers.refuse_missing(run, self.tallies.kind, self.tallies.depth)
+            self.run = run
         self.tallies.commit()
         if unit.null:
             self.null_texts += feed.texts

@@ -124,7 +124,7 @@ class Showing:
         firsts = FullWeights(self.kind, *chosen, len(keys), rows, [0])
         allowed = AllowedSpans(self.kind, *chosen, len(keys), span) if spans else None
         run = self.source.run([found, firsts] if allowed is None else [found, firsts, allowed])
-        firsts.raise_if_missing(self.wanted.layer or "all")
+        self.layers.refuse_missing(run, self.kind, self.source.depth(self.kind))
         named, shown = firsts.matrices(), tuple(queries[place] for place in places)
         matrices = listed_matrices(named, found, allowed, [place - span.start for place in places], len(keys))
         made, top = provenance(run), self.wanted.top
@@ -143,7 +143,7 @@ class Showing:
         sizes = self.source.depth(self.kind), len(queries), len(keys)
         kept = FullWeights(self.kind, self.layers, self.heads, *sizes, rows, columns)
         run = self.source.run([kept])
-        kept.raise_if_missing(self.wanted.layer or "all")
+        self.layers.refuse_missing(run, self.kind, self.source.depth(self.kind))
         matrices = kept.matrices()
         if merging:
             starts = words.word_starts(queries), words.word_starts(keys)
@@ -161,7 +161,7 @@ class Showing:
         sizes = self.source.depth(self.kind), len(queries), len(keys)
         kept = PooledPicture(self.kind, self.layers, self.heads, *sizes, how)
         run = self.source.run([kept])
-        kept.raise_if_missing(self.wanted.layer or "all")
+        self.layers.refuse_missing(run, self.kind, self.source.depth(self.kind))
         shown, across = cell_tokens(queries, kept.query_cuts), cell_tokens(keys, kept.key_cuts)
         pooled = Pooling(how, len(queries), len(keys))
         made = provenance(run)

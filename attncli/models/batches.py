@@ -18,7 +18,6 @@ from attncli.models.prepared_text import (
     Prepared,
     check_takes_text,
     check_tokenizer,
-    kind_of_single_stack,
     start_token,
     token_limit,
     tokenize,
@@ -143,9 +142,9 @@ class BatchedModel:
         check_takes_text(self.loaded)
         check_tokenizer(self.loaded)
         self.two_stacks = bool(model.config.is_encoder_decoder)
-        self.kinds: tuple[Kind, ...] = (kind_of_single_stack(model),)
-        if self.two_stacks:
-            self.kinds = ("encoder", "decoder", "cross") if self.paired else ("encoder",)
+        self.kinds: tuple[Kind, ...] = ("encoder", "decoder", "cross") if self.paired else ("encoder",)
+        if not self.two_stacks:
+            self.kinds = (self.loaded.kind,)
         nothing = Prepared({}, {}, {}, encoder_only=self.two_stacks and not self.paired)
         self._source = PretrainedSource(self.loaded, nothing, self.verify, fast=self.fast)
         self._start = start_token(self.loaded) if self.two_stacks and self.paired else None

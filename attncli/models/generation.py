@@ -7,9 +7,8 @@ observers see what the model does when it generates, not a second pass over the 
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -25,13 +24,11 @@ from attncli.labels import fit, safe_label
 from attncli.models.loading import Loaded
 from attncli.models.prepared_text import Prepared, start_token, token_limit
 from attncli.models.pretrained import PretrainedSource
+from attncli.models.stepping import Around, decode
 from attncli.models.tokens import tokens_from_ids
 from attncli.record import Kind, Observer, Request, Run, Site, Token, Tokens, WeightBlock
 
 _LONGEST_NOTE = 400
-
-Choose = Callable[[Tensor], int | None]
-Around = Callable[[int], AbstractContextManager[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +55,14 @@ class GeneratedSource:
         start: What the decoder was given at first ``(1, n)``.
         written: The ids it wrote.
         seed: Of the draws; None where there were none.
+        cached: Whether the model keeps keys and values; without, each step reads all from the beginning.
     """
 
     whole: PretrainedSource
     start: Tensor
     written: tuple[int, ...]
     seed: int | None = None
+    cached: bool = True
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
@@ -86,10 +85,12 @@ class GeneratedSource:
             CaptureError: The model's attention cannot be seen, or a self-check failed.
             UsageError: An observer asked for what is not there.
         """
+        if not self.cached:
+            return replace(self.whole.run(observers), seed=self.seed)
         lengths = {kind: len(self.axes(kind)[1]) for kind in self.kinds}
         emitter = Emitter([_Widened(observer, lengths) for observer in observers], verify=self.whole.verify)
         rest = iter(self.written)
-        _decode(
+        decode(
             self.whole.loaded,
             self.whole.prepared.inputs,
             self.start,
@@ -143,13 +144,12 @@ def write(
     _check_room(loaded, len(begun), sampling.tokens)
     chosen = _Chosen(sampling, _Rules.of(loaded.model))
     with torch.inference_mode():
-        _decode(loaded, prepared.inputs, start, chosen)
+        cached = decode(loaded, prepared.inputs, start, chosen)
     made = _whole(loaded, prepared, start, begun, chosen.ids)
     note = _note(loaded, chosen, len(begun), sampling)
     source = PretrainedSource(loaded, replace(made, notes=(*made.notes, note)), verify)
-    return GeneratedSource(
-        source, start, tuple(chosen.ids), sampling.seed if sampling.temperature > 0 else None
-    )
+    seed = sampling.seed if sampling.temperature > 0 else None
+    return GeneratedSource(source, start, tuple(chosen.ids), seed, cached)
 
 
 def _start(loaded: Loaded, prepared: Prepared, given: Sequence[int]) -> tuple[Tensor, Tokens]:
@@ -281,66 +281,6 @@ class _Chosen:
         return int(torch.multinomial(probabilities, 1, generator=self._generator))
 
 
-def _no_watch(seen: int) -> AbstractContextManager[None]:
-    return nullcontext()
-
-
-def _decode(
-    loaded: Loaded, inputs: Mapping[str, Tensor], start: Tensor, choose: Choose, around: Around = _no_watch
-) -> None:
-    """Run a model step by step: `start` at once, then each chosen token alone against the cache.
-
-    Args:
-        choose: Gives the next token from the logits, or None to stop.
-        around: What each step runs in; it is given the number of tokens seen before.
-
-    Raises:
-        CaptureError: The model does not run so.
-    """
-    model, feed, cache, seen = loaded.model, start, None, 0
-    known = inspect.signature(model.forward).parameters
-    cache_name = "cache" if "cache" in known else "past_key_values"  # transformers has renamed it
-    common: dict[str, Any] = {"use_cache": True}
-    if "logits_to_keep" in known:
-        common["logits_to_keep"] = 1
-    name = "input_ids"
-    with _explained(loaded):
-        if model.config.is_encoder_decoder:
-            name = "decoder_input_ids"
-            source = {key: value for key, value in inputs.items() if not key.startswith("decoder_")}
-            with around(0):
-                common["encoder_outputs"] = model.get_encoder()(**source)
-            common["attention_mask"] = source.get("attention_mask")
-        while True:
-            if "position_ids" in known and not model.config.is_encoder_decoder:
-                # Some families count from 0 in each step where they are not told (Bamba).
-                common["position_ids"] = torch.arange(seen, seen + feed.shape[1], device=start.device)[None]
-            with around(seen):
-                outputs = model(**{name: feed}, **{cache_name: cache}, **common)
-            seen += feed.shape[1]
-            cache = getattr(outputs, "past_key_values", getattr(outputs, "cache", None))
-            if cache is None:
-                raise CaptureError(
-                    f"{loaded.family} keeps no keys and values: it cannot be followed step by step"
-                )
-            chosen = choose(outputs.logits[0, -1])
-            if chosen is None:
-                return
-            feed = torch.tensor([[chosen]], dtype=start.dtype, device=start.device)
-
-
-@contextmanager
-def _explained(loaded: Loaded) -> Iterator[None]:
-    """Say a failure of the model in our words."""
-    try:
-        yield
-    except torch.OutOfMemoryError:
-        raise
-    except (TypeError, IndexError, RuntimeError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise CaptureError(f"{loaded.family} does not generate step by step: {reason}") from error
-
-
 def _placed(operation: AttentionOperation, kind: Kind, seen: int) -> AttentionOperation:
     """Give a step's rows and columns their true positions.
 
@@ -353,7 +293,9 @@ def _placed(operation: AttentionOperation, kind: Kind, seen: int) -> AttentionOp
         return replace(operation, first_query=seen)
     first_key = seen + operation.rows - operation.keys
     if first_key < 0:
-        raise CaptureError(f"the cache gives {operation.keys} keys after {seen + operation.rows} tokens")
+        raise CaptureError(
+            f"{operation.keys} keys after {seen + operation.rows} tokens: this model lengthens or joins its axes inside"
+        )
     return replace(operation, first_query=seen, first_key=first_key)
 
 

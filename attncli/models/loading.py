@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext, redirect_stderr
 from dataclasses import dataclass, replace
+from functools import cached_property
 from importlib.util import find_spec
 from io import StringIO
 from logging import ERROR, getLogger
@@ -21,6 +22,7 @@ from attncli.models.refusals import Asked, no_head
 from attncli.models.tokens import load_tokenizer
 from attncli.models.towers import check_whole, has_towers, tower
 from attncli.models.vocabulary_check import check_vocabulary
+from attncli.record import Kind
 
 DEVICE_MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
 
@@ -78,6 +80,13 @@ class Loaded:
     def family(self) -> str:
         """The model type that transformers knows it by: ``bert``, ``llama``."""
         return str(self.model.config.model_type)
+
+    @cached_property
+    def kind(self) -> Kind:
+        """The kind of attention of a model with one stack of layers."""
+        from attncli.models.direction import kind_of_single_stack
+
+        return kind_of_single_stack(self.model)
 
     @property
     def device(self) -> Any:

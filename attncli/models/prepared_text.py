@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attncli.capture.layers import Stacks
 from attncli.errors import CaptureError, ModelError, UsageError
 from attncli.labels import safe_label
 from attncli.models import position_limits as limits
@@ -54,7 +53,7 @@ def prepare(
     if loaded.model.config.is_encoder_decoder:
         return _prepare_two_stacks(loaded, text, pair, truncate)
     encoding, tokens, notes = encode(loaded, text, pair, truncate=truncate, specials=specials)
-    kind = kind_of_single_stack(loaded.model)
+    kind = loaded.kind
     return Prepared(encoding, {kind: tokens}, {kind: tokens}, notes)
 
 
@@ -221,25 +220,3 @@ def without_row(loaded: Loaded, ids: Sequence[int], *, target: bool = False) -> 
     first = next(number for number in ids if number >= rows)
     piece = safe_label(str(loaded.tokenizer.convert_ids_to_tokens(first)))
     return f'the model\'s embedding has no row for the token "{piece}": its id is {first:,} of {rows:,}'
-
-
-def kind_of_single_stack(model: Any) -> Kind:
-    """Tell whether a model with one stack is a decoder: whether its attention modules hide the future."""
-    if getattr(model.config.get_text_config(), "is_decoder", False):
-        return "decoder"
-    stacks = Stacks(model)
-    inside = (module for name, module in model.named_modules() if stacks.in_root(name))
-    if any(getattr(module, "is_causal", None) is True for module in inside):
-        return "decoder"
-    base = getattr(model, "base_model", model)  # the model without its head
-    return "decoder" if type(base).__name__ in _causal_bases() else "encoder"
-
-
-def _causal_bases() -> frozenset[str]:
-    """Name the base models of all families that transformers also offers as a causal language model only."""
-    from transformers.models.auto import modeling_auto as auto
-
-    masked = set(auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES)
-    causal = set(auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES) - masked
-    names = (auto.MODEL_MAPPING_NAMES.get(family) for family in causal)
-    return frozenset(name for name in names if isinstance(name, str))

@@ -15,6 +15,7 @@ from attncli.capture.blocks import BLOCK_BYTES, OWN_FORWARD, Emitter
 from attncli.capture.forward_pass import Enough, Watch
 from attncli.capture.layers import Stacks, layer_classes, without_softmax
 from attncli.errors import CaptureError
+from attncli.labels import in_ranges, safe_label
 from attncli.models.loading import Loaded, LoadOptions, load
 from attncli.models.prepared_text import Prepared, prepare
 from attncli.record import KINDS, Kind, Observer, Run, SourceInfo, Tokens
@@ -124,10 +125,15 @@ class PretrainedSource:
         if self.fast:
             notes.append(_what_ran_fast(emitter))
         for kind in () if self.stack or emitter.stopped else self.kinds:
-            without = without_softmax(emitter.sites, kind, self.depth(kind))
+            without = self._instead(emitter, kind)
             if without and len(without) < self.depth(kind):
-                notes.append(f"{kind} layers without softmax attention: {', '.join(map(str, without))}")
+                notes.append(f"{kind} layers without softmax attention: {_by_what(without)}")
         return notes
+
+    def _instead(self, emitter: Emitter, kind: Kind) -> dict[int, str]:
+        """Return the layers of the main stack without attention of a kind, and what they have in its place."""
+        without = without_softmax(emitter.sites, kind, self.depth(kind))
+        return {layer: self.stacks.what_is_in(self.network, kind, layer) for layer in without}
 
     @torch.inference_mode()
     def output(self) -> Any:
@@ -169,7 +175,21 @@ class PretrainedSource:
             notes = [*notes, "unverified: the self-checks were switched off (--no-verify)"]
         sites, reports = tuple(emitter.sites), tuple(emitter.reports)
         queries, keys = self.prepared.queries, self.prepared.keys
-        return Run(info, sites, queries, keys, reports, tuple(notes), stopped=emitter.stopped)
+        instead = {
+            (kind, layer): what
+            for kind in (() if self.stack or emitter.stopped else self.kinds)
+            for layer, what in self._instead(emitter, kind).items()
+        }
+        stopped = emitter.stopped
+        return Run(info, sites, queries, keys, reports, tuple(notes), stopped=stopped, instead=instead)
+
+
+def _by_what(layers: Mapping[int, str]) -> str:
+    """Write layers by what they are: ``0-2, 4 (linear attention)``."""
+    groups: dict[str, list[int]] = {}
+    for layer, what in layers.items():
+        groups.setdefault(what, []).append(layer)
+    return "; ".join(f"{in_ranges(group)} ({safe_label(what)})" for what, group in groups.items())
 
 
 def _what_ran_fast(emitter: Emitter) -> str:

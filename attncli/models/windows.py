@@ -22,7 +22,6 @@ from attncli.models.prepared_text import (
     Prepared,
     check_takes_text,
     encode,
-    kind_of_single_stack,
     token_limit,
     tokenize,
 )
@@ -159,7 +158,7 @@ def stride_over(
             "--truncate cuts the text",
         )
     inputs, tokens, _ = encode(loaded, text, whole=True)
-    kind, limit = kind_of_single_stack(loaded.model), token_limit(loaded)
+    kind, limit = loaded.kind, token_limit(loaded)
     first = PretrainedSource(loaded, Prepared(inputs, {kind: tokens}, {kind: tokens}), verify, fast=fast)
     if len(tokens) <= limit:
         return first

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Sequence
+from collections.abc import Sequence
 
-from attncli.errors import UsageError
-from attncli.observers.selection import Selection
 from attncli.record import Kind, WeightBlock
 
 Part = slice | list[int]
@@ -63,31 +61,3 @@ def _as_part(places: list[int]) -> Part:
     if places and places == list(range(places[0], places[0] + len(places))):
         return slice(places[0], places[0] + len(places))
     return places
-
-
-def refuse_missing(
-    kind: Kind,
-    layers: Selection,
-    wanted: Sequence[int],
-    kept: Container[int],
-    seen: Collection[int],
-    asked: str,
-) -> None:
-    """Refuse layers that were asked for and have no attention to show.
-
-    Args:
-        wanted: The layers that `layers` means.
-        kept: Those that were found.
-        seen: Those that have this kind of attention.
-        asked: The selection as the user wrote it, for the message.
-
-    Raises:
-        UsageError: A layer that was named, or every layer, has none.
-    """
-    missing = [layer for layer in wanted if layer not in kept]
-    if not missing or (layers.ranges is None and len(missing) < len(wanted)):
-        return
-    have = ", ".join(map(str, sorted(seen))) or "none"
-    raise UsageError(
-        f"--layer {asked}: layer {missing[0]} has no {kind} attention", f"layers that have: {have}"
-    )

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attncli.errors import UsageError
-from attncli.observers.block_parts import InLayers, heads_in, refuse_missing
+from attncli.observers.block_parts import InLayers, heads_in
 from attncli.observers.selection import Selection
 from attncli.record import Kind, Request, Site, WeightBlock
 from attncli.view import Matrix
@@ -50,7 +50,6 @@ class PooledPicture(InLayers):
     how: How = "max"
     side: int = SIDE
     _kept: dict[int, _Layer] = field(default_factory=dict)
-    _seen: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         if self.layers.mean and self.how == "max":
@@ -64,10 +63,7 @@ class PooledPicture(InLayers):
 
     def request(self, site: Site) -> Request | None:
         """Ask for the chosen heads and every row."""
-        if site.kind != self.kind:
-            return None
-        self._seen.add(site.layer)
-        if site.layer not in self._wanted_layers:
+        if site.kind != self.kind or site.layer not in self._wanted_layers:
             return None
         heads = self.heads.resolve(site.heads)
         names: list[int | Literal["mean"]] = ["mean"] if self.heads.mean else list(heads)
@@ -123,10 +119,6 @@ class PooledPicture(InLayers):
             layer.counts[places, row_cells, key_cells] += counts
         elif first:
             layer.counts[0, row_cells, key_cells] += counts[0]
-
-    def raise_if_missing(self, asked: str) -> None:
-        """Refuse layers that were asked for by number and have no attention to show; see `refuse_missing`."""
-        refuse_missing(self.kind, self.layers, self._wanted_layers, self._kept, self._seen, asked)
 
     def matrices(self) -> tuple[Matrix, ...]:
         """Give the pictures, by layer and head in the order asked for."""

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from attncli.errors import UsageError
+from attncli.record import Kind, Run
 
 NO_MEAN = "each head is measured by itself"
 """Why rankings have no mean of heads or layers."""
@@ -44,6 +45,30 @@ class Selection:
             step = 1 if start <= stop else -1
             chosen.update(dict.fromkeys(range(start, stop + step, step)))
         return tuple(chosen)
+
+    @property
+    def written(self) -> str:
+        """The selection as a person writes it."""
+        if self.ranges is None:
+            return "mean" if self.mean else "all"
+        parts = [str(first) if first == last else f"{first}-{last}" for first, last in self.ranges]
+        return ",".join(parts) + (":mean" if self.mean else "")
+
+    def refuse_missing(self, run: Run, kind: Kind, depth: int) -> None:
+        """Refuse layers without attention: one that is named by itself, or all of those named.
+
+        Of a range that crosses such layers, those that have attention are taken.
+
+        Raises:
+            UsageError: A layer that was named has none.
+        """
+        wanted, have = self.resolve(depth), run.layers(kind)
+        missing = [layer for layer in wanted if layer not in have]
+        if missing and len(missing) < len(wanted):
+            alone = {self._index(first, depth) for first, last in self.ranges or () if first == last}
+            missing = [layer for layer in missing if layer in alone]
+        if missing:
+            raise run.no_attention(kind, missing[0], self.written)
 
     def _index(self, index: int, count: int) -> int:
         if not -count <= index < count:

@@ -51,14 +51,10 @@ class TellingHead:
     layer: int | None = None
     head: int | None = None
     _best: dict[tuple[int, int], tuple[float, int]] = field(default_factory=dict)
-    _seen: set[int] = field(default_factory=set)
 
     def request(self, site: Site) -> Request | None:
         """Ask for the one row, of all heads or of the one named."""
-        if site.kind != self.kind:
-            return None
-        self._seen.add(site.layer)
-        if self.layer is not None and site.layer != self.layer:
+        if site.kind != self.kind or self.layer not in (None, site.layer):
             return None
         heads = None if self.head is None else (self._in_range(self.head, site.heads),)
         return Request(heads, range(self.position, self.position + 1))
@@ -72,17 +68,14 @@ class TellingHead:
             if self.head is None or head == self.head or self.head < 0:
                 self._best[block.site.layer, head] = weight, block.first_key + place
 
-    def found(self, layer: int | None) -> Told:
-        """Give the head; of equals, the earliest.
+    def found(self) -> Told:
+        """Return the head; of equals, the earliest.
 
         Raises:
-            UsageError: The layer has no such attention.
+            CaptureError: No attention was seen.
         """
         if not self._best:
-            have = ", ".join(map(str, sorted(self._seen))) or "none"
-            if layer is None:
-                raise CaptureError(f"no {self.kind} attention was seen")
-            raise UsageError(f"--layer {layer}: it has no {self.kind} attention", f"layers that have: {have}")
+            raise CaptureError(f"no {self.kind} attention was seen")
         (where, head), (weight, key) = max(
             self._best.items(), key=lambda item: (item[1][0], -item[0][0], -item[0][1])
         )

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from attncli.errors import TooLargeError, UsageError
 from attncli.memory import available_bytes, human_bytes
-from attncli.observers.block_parts import InLayers, Part, heads_in, places_in, refuse_missing
+from attncli.observers.block_parts import InLayers, Part, heads_in, places_in
 from attncli.observers.selection import Selection
 from attncli.record import Kind, Request, Site, WeightBlock
 from attncli.view import Matrix
@@ -46,7 +46,6 @@ class FullWeights(InLayers):
     keys: Sequence[int] | None = None
     memory: Callable[[], int | None] | None = None
     _kept: dict[int, _Layer] = field(default_factory=dict)
-    _seen: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self._wanted_layers = self.layers.resolve(self.depth)
@@ -55,10 +54,7 @@ class FullWeights(InLayers):
 
     def request(self, site: Site) -> Request | None:
         """Ask for the chosen heads and for the range of rows that holds the chosen ones."""
-        if site.kind != self.kind:
-            return None
-        self._seen.add(site.layer)
-        if site.layer not in self._wanted_layers:
+        if site.kind != self.kind or site.layer not in self._wanted_layers:
             return None
         heads = self.heads.resolve(site.heads)
         if not self._kept:
@@ -105,10 +101,6 @@ class FullWeights(InLayers):
                 f"{human_bytes(free)} are free",
                 "ask for fewer layers and heads (--layer, --head), some rows (--rows), --top K, or --pool max",
             )
-
-    def raise_if_missing(self, asked: str) -> None:
-        """Refuse layers that were asked for by number and have no attention to show; see `refuse_missing`."""
-        refuse_missing(self.kind, self.layers, self._wanted_layers, self._kept, self._seen, asked)
 
     def matrices(self) -> tuple[Matrix, ...]:
         """Give the maps, by layer and head in the order asked for."""

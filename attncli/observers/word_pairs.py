@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.observers.block_parts import InLayers, heads_in, refuse_missing
+from attncli.observers.block_parts import InLayers, heads_in
 from attncli.observers.selection import Selection
 from attncli.record import Kind, Request, Site, WeightBlock
 
@@ -49,7 +49,6 @@ class WordWeights(InLayers):
     depth: int
     pairs: Sequence[tuple[range, range]]
     _kept: dict[int, LayerWords] = field(default_factory=dict)
-    _seen: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self._wanted_layers = self.layers.resolve(self.depth)
@@ -63,10 +62,7 @@ class WordWeights(InLayers):
 
     def request(self, site: Site) -> Request | None:
         """Ask for the chosen heads and for the range of rows that holds the query words."""
-        if site.kind != self.kind:
-            return None
-        self._seen.add(site.layer)
-        if site.layer not in self._wanted_layers:
+        if site.kind != self.kind or site.layer not in self._wanted_layers:
             return None
         heads = self.heads.resolve(site.heads)
         if site.layer not in self._kept:
@@ -91,10 +87,6 @@ class WordWeights(InLayers):
         weights = (sums[:, place, last] - sums[:, place, first]) * self._share[here]
         heads = np.arange(len(layer.heads))[mine]
         np.add.at(layer.values, (heads[:, None], self._pair[here][None, :]), weights)
-
-    def raise_if_missing(self, asked: str) -> None:
-        """Refuse layers that were asked for by number and have no attention to show; see `refuse_missing`."""
-        refuse_missing(self.kind, self.layers, self._wanted_layers, self._kept, self._seen, asked)
 
     def found(self) -> Iterator[LayerWords]:
         """Give what was kept, layer by layer in the order asked for."""

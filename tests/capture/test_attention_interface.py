@@ -176,7 +176,7 @@ def test_layers_of_a_hybrid_model_keep_their_true_index_and_the_others_are_named
     model = tiny("qwen3_next", settings)
     kept, run = captured(source(model, {"input_ids": ids(N)}, {"decoder": (N, N)}), "decoder")
     assert {matrix.layer for matrix in kept.matrices()} == {3}
-    assert run.notes == ("decoder layers without softmax attention: 0, 1, 2",)
+    assert run.notes == ("decoder layers without softmax attention: 0-2 (linear attention)",)
 
 
 def test_a_family_beside_the_interface_falls_back_to_eager_and_says_so() -> None:

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from attncli.capture.layers import SiteNamer, Stacks
-from attncli.record import Site
+from attncli.capture.layers import SiteNamer, Stacks, depth
+from attncli.record import KINDS, Site
 
 
 class SelfAttention(nn.Module):
@@ -35,7 +35,7 @@ def layers(count: int) -> nn.ModuleList:
 
 def name_all(model: Model, names: list[str], kinds: tuple[str, ...] = ("encoder",)) -> list[Site]:
     namer, modules = SiteNamer(Stacks(model), kinds), dict(model.named_modules(remove_duplicate=False))
-    return [namer.site(name, modules[name], 4, 2, cross=False, causal=False) for name in names]
+    return [namer.site(name, modules[name], 4, 2, cross=False, causal=lambda: False) for name in names]
 
 
 def test_a_layer_has_the_number_in_its_modules_name() -> None:
@@ -95,6 +95,29 @@ def test_depth_is_the_larger_of_what_config_and_modules_say() -> None:
     assert Stacks(Model(12, layers=layers(1))).depth("encoder") == 12
     stages = nn.ModuleList([Layer(blocks=layers(2)), Layer(blocks=layers(3))])
     assert Stacks(Model(2, stages=stages)).depth("encoder") == 5
+
+
+def test_the_parts_of_a_layer_are_not_counted_as_layers_in_the_whole_t5_family() -> None:
+    from families.configs import tiny_config
+    from transformers import AutoModel
+
+    t5_like = ("t5", "mt5", "umt5", "longt5", "switch_transformers", "udop")
+    for family in (*t5_like, "bart"):
+        config = tiny_config(family)
+        with torch.device("meta"):
+            stacks = Stacks(AutoModel.from_config(config))
+        assert [stacks.depth(kind) for kind in KINDS] == [depth(config, kind) for kind in KINDS], family
+
+
+def test_what_a_layer_without_attention_is_stands_in_the_config_or_is_its_class() -> None:
+    model = Model(3, layers=layers(3))
+    stacks = Stacks(model)
+    assert stacks.what_is_in(model, "decoder", 1) == "Layer"
+    model.config.layer_types = ["full_attention", "linear_attention", "full_attention"]
+    assert stacks.what_is_in(model, "decoder", 1) == "linear attention"
+    assert stacks.what_is_in(model, "decoder", 2) == "Layer"  # the config is not believed
+    model.config.layers_block_type = ["attention", "mamba", "attention"]
+    assert stacks.what_is_in(model, "decoder", 1) == "mamba"
 
 
 def test_the_embedding_of_a_two_stack_model_does_not_hide_its_other_stack() -> None:

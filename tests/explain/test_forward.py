@@ -200,7 +200,7 @@ def test_a_family_without_queries_to_be_seen_is_refused_in_one_line(tmp_path: Pa
 
 @pytest.mark.parametrize(
     ("layer", "head", "message"),
-    [(0, 9, "--head 9: out of range"), (7, 0, "--layer 7: no encoder attention")],
+    [(0, 9, "--head 9: out of range"), (7, 0, "--layer 7: layer 7 has no encoder attention")],
 )
 def test_what_is_not_there_is_said(tiny_bert: str, layer: int, head: int, message: str) -> None:
     with pytest.raises(UsageError, match=message):

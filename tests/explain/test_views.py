@@ -121,6 +121,6 @@ def test_the_telling_head_looks_farther_than_its_neighbours() -> None:
     weights[0, 1, 0, [4, 2]] = torch.tensor([0.7, 0.3])
     assert telling.request(site) is not None and telling.request(Site("encoder", 0, 1, 1)) is None
     telling.update(WeightBlock(site, (0, 1), range(4, 5), weights, None))
-    told = telling.found(None)
+    told = telling.found()
     assert (told.layer, told.head, told.key.text, told.weight) == (3, 1, "two", pytest.approx(0.3))
     assert told.why().startswith("layer 3 head 1: of 2 heads the one that gives a single word farther away")

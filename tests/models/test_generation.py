@@ -33,8 +33,14 @@ DECODERS: dict[str, dict[str, Any]] = {
     "gemma3_text": GROUPED | {"sliding_window": 4, "head_dim": 8, 
                               "layer_types": ["sliding_attention"] * 2 + ["full_attention"]},
     "gpt_oss": GROUPED | {"sliding_window": 4, "head_dim": 8, "num_local_experts": 2, "num_experts_per_tok": 1},
+    "gemma4_text": GROUPED | {"sliding_window": 4, "head_dim": 8, "global_head_dim": 8, "num_hidden_layers": 4,
+                              "layer_types": ["sliding_attention", "full_attention"] * 2, "num_kv_shared_layers": 2,
+                              "hidden_size_per_layer_input": 8, "vocab_size_per_layer_input": 50},
+    "diffllama": GROUPED,
+    "openai-gpt": {"n_embd": 32, "n_layer": 2, "n_head": 4, "vocab_size": 50, "n_positions": 64},
     "bloom": {"hidden_size": 32, "n_layer": 2, "n_head": 4, "vocab_size": 50, "eos_token_id": None},
 }  # fmt: skip
+HYBRID = GROUPED | {"attn_layer_indices": [1], "mamba_n_heads": 8, "mamba_d_head": 8, "mamba_d_state": 8}
 TWO_STACKS: dict[str, dict[str, Any]] = {
     "bart": SIDES | {"forced_bos_token_id": None},
     "marian": SIDES,
@@ -112,8 +118,9 @@ def test_the_decoder_and_cross_side_of_two_stacks_equal_eager(family: str, kind:
         np.testing.assert_allclose(matrix.values, reference[matrix.layer][0, matrix.head].numpy(), atol=1e-5)
 
 
-def test_what_is_written_is_what_the_library_writes() -> None:
-    made = loaded("llama", DECODERS["llama"])
+@pytest.mark.parametrize(("family", "settings"), [("llama", GROUPED), ("bamba", HYBRID)])
+def test_what_is_written_is_what_the_library_writes(family: str, settings: dict[str, Any]) -> None:
+    made = loaded(family, settings)
     source = write(made, prompt("decoder"), Sampling(NEW))
     with torch.no_grad():
         theirs = made.model.generate(

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from attncli.attention.operation import AttentionOperation
 from attncli.capture.blocks import Emitter
-from attncli.errors import TooLargeError, UsageError
+from attncli.errors import TooLargeError
 from attncli.observers.masks import MaskOnly
 from attncli.observers.selection import parse_selection
 from attncli.observers.weights import FullWeights
@@ -103,18 +103,9 @@ def test_an_answer_that_does_not_fit_in_memory_is_refused_with_the_arithmetic() 
     assert "--layer" in str(caught.value.hint)
 
 
-def test_a_named_layer_without_attention_is_refused_and_those_that_have_it_are_told() -> None:
-    kept = full("2")
-    emit([kept], layers=2)
-    with pytest.raises(UsageError, match="layer 2 has no decoder attention") as caught:
-        kept.raise_if_missing("2")
-    assert caught.value.hint == "layers that have: 0, 1"
-
-
 def test_all_layers_of_a_hybrid_model_are_those_that_have_attention() -> None:
     kept = full("all")
     emit([kept], layers=2)
-    kept.raise_if_missing("all")
     assert {matrix.layer for matrix in kept.matrices()} == {0, 1}
 
 

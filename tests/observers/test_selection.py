@@ -2,6 +2,7 @@ import pytest
 
 from attncli.errors import UsageError
 from attncli.observers.selection import parse_selection
+from attncli.record import Run, Site, SourceInfo
 
 
 @pytest.mark.parametrize(
@@ -49,3 +50,21 @@ def test_out_of_range_tells_the_valid_range(text: str) -> None:
     with pytest.raises(UsageError, match="out of range") as caught:
         parse_selection(text, "head").resolve(9)
     assert caught.value.hint == "this model has heads 0 to 8 (-1 is the last)"
+
+
+def run_of_layers(*layers: int) -> Run:
+    sites = (*(Site("decoder", layer, 4, 2) for layer in layers), Site("decoder", 0, 4, 2, stack="vision"))
+    return Run(SourceInfo("m", "pretrained"), sites, {}, {}, instead={("decoder", 0): "linear attention"})
+
+
+@pytest.mark.parametrize("layers", ["all", "mean", "0-3", "3-0", "3", "1-3,3"])
+def test_of_layers_that_cross_others_without_attention_those_that_have_it_are_taken(layers: str) -> None:
+    parse_selection(layers, "layer").refuse_missing(run_of_layers(3), "decoder", 4)
+
+
+@pytest.mark.parametrize("layers", ["0", "0,3", "0-2", "-4"])
+def test_a_layer_without_attention_that_is_named_alone_is_refused_with_what_it_is(layers: str) -> None:
+    with pytest.raises(UsageError, match=r"layer 0 has no decoder attention \(linear attention\)") as caught:
+        parse_selection(layers, "layer").refuse_missing(run_of_layers(3, 5, 6, 7), "decoder", 4)
+    assert caught.value.message.startswith(f"--layer {layers}: ")
+    assert caught.value.hint == "layers that have: 3, 5-7"
