@@ -11,12 +11,13 @@ import unicodedata
 from collections.abc import Callable
 from functools import lru_cache
 
+from attncli.segmentation import graphemes
+
 CONTINUATION = "‿"
 """Stands in front of a piece that continues a word: ``‿ed`` for WordPiece's ``##ed``."""
 
 _ZWJ = "\u200d"
 _EMOJI_VARIATION = "\ufe0f"
-_SKIN_TONES = range(0x1F3FB, 0x1F400)
 _NAMED = {"\n": "⏎", "\t": "⇥", "\r": "␍", "\x7f": "␡"}
 _HIDDEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 _MARKS = ("Mn", "Mc", "Me")
@@ -128,30 +129,3 @@ def pad(label: str, width: int, align: str = "left") -> str:
     missing = max(0, width - cells(label))
     before = {"left": 0, "centre": missing // 2, "right": missing}[align]
     return " " * before + label + " " * (missing - before)
-
-
-def graphemes(label: str) -> list[str]:
-    r"""Split a safe label into what people see as one character: a letter with its accents, an emoji, a flag.
-
-    >>> [len(part) for part in graphemes("e\u0301a")]
-    [2, 1]
-    """
-    parts: list[str] = []
-    for character in label:
-        if parts and _extends(parts[-1], character):
-            parts[-1] += character
-        else:
-            parts.append(character)
-    return parts
-
-
-def _extends(before: str, character: str) -> bool:
-    if character == _ZWJ or before.endswith(_ZWJ) or ord(character) in _SKIN_TONES:
-        return True
-    if unicodedata.category(character) in _MARKS:
-        return True
-    return _is_regional(character) and len(before) == 1 and _is_regional(before)
-
-
-def _is_regional(character: str) -> bool:
-    return "\U0001f1e6" <= character <= "\U0001f1ff"

@@ -68,11 +68,16 @@ def dialect_of(tokenizer: Tokenizer) -> Dialect:
     return Dialect(
         byte_level="ByteLevel" in kinds,
         space=next(filter(None, map(_space_mark, parts)), ""),
-        byte_fallback="ByteFallback" in kinds or bool(getattr(model, "byte_fallback", False)),
+        byte_fallback="ByteFallback" in kinds or _has_bytes(tokenizer),
         continuation=getattr(model, "continuing_subword_prefix", None)
         or _setting(parts, "WordPiece", "prefix"),
         word_end=getattr(model, "end_of_word_suffix", None) or _setting(parts, "BPEDecoder", "suffix"),
     )
+
+
+def _has_bytes(tokenizer: Tokenizer) -> bool:
+    """Whether a vocabulary has a piece for each byte; a Unigram model does not say so itself."""
+    return all(tokenizer.token_to_id(f"<0x{byte:02X}>") is not None for byte in range(256))
 
 
 def decode(piece: str, dialect: Dialect) -> Piece:

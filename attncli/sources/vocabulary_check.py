@@ -7,6 +7,7 @@ makes a tokenizer of a few special tokens and says nothing.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -17,6 +18,7 @@ import orjson
 from attncli.errors import ModelError
 from attncli.labels import safe_label
 from attncli.record import Tokens
+from attncli.written import written
 
 _COUNTED = re.compile(r"(\S+) \d+")
 """A line of fairseq's dictionaries: a token, and how often it was seen."""
@@ -111,10 +113,26 @@ def notes_on_text(tokens: Tokens, text: str, pair: str | None, unknown: int | No
         _uncovered(part, [(token.start or 0, token.end or 0) for token in own if token.sequence == number])
         for number, part in enumerate((text, pair or ""))
     )
+    left += _dropped_marks(tuple(token for token in own if token.id != unknown))
     if left:
         shown = ", ".join(safe_label(character) for character in list(dict.fromkeys(left))[:_SHOWN])
         are = "character of the text is" if len(left) == 1 else "characters of the text are"
         yield f"{len(left):,} {are} in no token, so the model does not see them: {shown}"
+
+
+def _dropped_marks(tokens: Tokens) -> str:
+    """Return the accents and points of the text that no token has, since the tokenizer drops them."""
+    raw = (
+        bytes.fromhex(token.bytes) if token.bytes else token.text.encode("utf-8", "replace")
+        for token in tokens
+    )
+    seen = unicodedata.normalize("NFD", b"".join(raw).decode("utf-8", "replace"))
+    dropped = Counter(filter(_is_mark, written(tokens).text)) - Counter(filter(_is_mark, seen))
+    return "".join(dropped.elements())
+
+
+def _is_mark(character: str) -> bool:
+    return unicodedata.category(character) == "Mn"
 
 
 def _uncovered(text: str, spans: list[tuple[int, int]]) -> str:
