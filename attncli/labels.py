@@ -7,6 +7,7 @@ returns holds no control, format, private or unassigned character, so it can be 
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Callable
 from functools import lru_cache
@@ -21,6 +22,9 @@ _EMOJI_VARIATION = "\ufe0f"
 _NAMED = {"\n": "⏎", "\t": "⇥", "\r": "␍", "\x7f": "␡"}
 _HIDDEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 _MARKS = ("Mn", "Mc", "Me")
+_STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""What a terminal, or the layout of a line, obeys: C0, C1, line separators, bidirectional marks; and surrogates."""
+
 _ASCII = str.maketrans({"·": "_", "⏎": "\\n", "⇥": "\\t", "␍": "\\r", CONTINUATION: "##", "⟨": "<", "⟩": ">"})
 
 
@@ -62,6 +66,15 @@ def _joins_emoji(text: str, index: int) -> bool:
     before, after = text[index - 1], text[index + 1]
     pictorial = before == _EMOJI_VARIATION or unicodedata.category(before) in ("So", "Sk")
     return pictorial and unicodedata.category(after) == "So"
+
+
+def visible_controls(text: str) -> str:
+    r"""Show the controls in a text as labels do, and leave all else as it is: blanks, joiners, nothing at all.
+
+    >>> visible_controls(" a\x1b]52;c;x\x07\u202e ")
+    ' a␛]52;c;x␇⟨202E⟩ '
+    """
+    return _STEERING.sub(lambda found: _visible(found[0], 0), text)
 
 
 def _mark_edges(text: str) -> str:
