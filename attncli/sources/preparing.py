@@ -17,7 +17,7 @@ from attncli.sources.loading import Loaded
 from attncli.sources.refusals import refused_as
 from attncli.sources.sites import Stacks
 from attncli.sources.tokens import positions, tokens_from_encoding
-from attncli.sources.vocabulary_check import notes_on_text
+from attncli.sources.vocabulary_check import notes_on_pair, notes_on_text
 
 
 @dataclass(frozen=True)
@@ -179,6 +179,9 @@ def encode(
     check_tokenizer(loaded)
     backend = loaded.tokenizer.backend_tokenizer
     tokens = tokens_from_encoding(backend, made.encodings[0], text=text, pair=pair)
+    if pair is not None:
+        alone = loaded.tokenizer(text, verbose=False, add_special_tokens=specials).encodings[0]
+        notes += tuple(notes_on_pair(tokens_from_encoding(backend, alone, text=text), tokens))
     notes += tuple(notes_on_text(tokens, text, pair, loaded.tokenizer.unk_token_id))
     accepted = ("input_ids", "attention_mask", "token_type_ids")
     device = loaded.device

@@ -120,6 +120,27 @@ def notes_on_text(tokens: Tokens, text: str, pair: str | None, unknown: int | No
         yield f"{len(left):,} {are} in no token, so the model does not see them: {shown}"
 
 
+def notes_on_pair(alone: Tokens, both: Tokens) -> Iterator[str]:
+    """Yield what a tokenizer's template for two texts leaves out.
+
+    Args:
+        alone: The first text's tokens without the second.
+    """
+    there = {token.id for token in both if token.special}
+    missing = [safe_label(token.text) for token in alone if token.special and token.id not in there]
+    if missing:
+        names = ", ".join(dict.fromkeys(missing))
+        yield f"the tokenizer adds {names} to one text, but not to two: it has no template for a pair"
+    if {token.sequence for token in both if not token.special} == {0, 1} and not _is_parted(both):
+        yield "nothing stands between the two texts: the model reads them as one"
+
+
+def _is_parted(tokens: Tokens) -> bool:
+    """Whether a special token stands between two texts."""
+    second = next(place for place, token in enumerate(tokens) if token.sequence == 1)
+    return tokens[second - 1].special
+
+
 def _dropped_marks(tokens: Tokens) -> str:
     """Return the accents and points of the text that no token has, since the tokenizer drops them."""
     raw = (
