@@ -133,6 +133,7 @@ def _tokens(text: str, model: str | None, pair: str | None, offline: bool) -> tu
     from attncli.sources.refusals import refused_as
     from attncli.sources.shipped import DEFAULT
     from attncli.sources.tokens import tokens_from_encoding, words_of_text
+    from attncli.sources.vocabulary_check import notes_on_pair
 
     if model in (None, "scratch"):
         if pair is not None:
