@@ -23,12 +23,15 @@ from typing import Any
 
 import torch
 
-from attncli.analysis.observers import FullWeights, RowNumbers, StrongestKeys, WeightReceived
-from attncli.analysis.selection import Selection, parse_selection
+from attncli.models.loading import Loaded, LoadOptions, load
+from attncli.models.prepared_text import from_inputs, prepare
+from attncli.models.pretrained import PretrainedSource, without_cache
+from attncli.observers.row_numbers import RowNumbers
+from attncli.observers.selection import Selection, parse_selection
+from attncli.observers.strongest import StrongestKeys
+from attncli.observers.weight_received import WeightReceived
+from attncli.observers.weights import FullWeights
 from attncli.record import Kind, Observer
-from attncli.sources.loading import Loaded, LoadOptions, load
-from attncli.sources.preparing import from_inputs, prepare
-from attncli.sources.pretrained import PretrainedSource, without_cache
 
 METRICS = ("entropy", "maximum", "distance", "self", "previous_token", "first_token")
 STATISTICS_BARS = {2048: 1.35, 4096: 1.45, 8192: 1.6}

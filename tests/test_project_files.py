@@ -93,7 +93,7 @@ def test_the_five_targets_are_in_the_makefile_and_the_contributors_guide() -> No
 
 
 def test_the_shipped_models_lie_in_the_package_and_are_small() -> None:
-    folders = sorted((ROOT / "attncli" / "models").iterdir())
+    folders = sorted((ROOT / "attncli" / "shipped_models").iterdir())
     assert [folder.name for folder in folders] == ["tiny-decoder", "tiny-encoder", "tiny-translator"]
     for folder in folders:
         names = {path.name for path in folder.iterdir()}

@@ -195,7 +195,7 @@ LIGHT = [
 def test_light_commands_import_nothing_heavy() -> None:
     script = f"""
 import sys
-from attncli.cli import main
+from attncli.cli.main import main
 heavy = {{"torch", "transformers", "matplotlib", "numpy.linalg", "pandas"}}
 for arguments in {LIGHT!r}:
     main(arguments)
@@ -210,7 +210,7 @@ for arguments in {LIGHT!r}:
 
 def test_the_entry_point_and_the_module_are_the_same_program() -> None:
     (script,) = entry_points(group="console_scripts", name="attncli")
-    assert script.value == "attncli.cli:run"
+    assert script.value == "attncli.cli.main:run"
     done = shell("attncli --version")
     assert re.fullmatch(r"attncli \d+\.\d+\.\d+\S*\n", done.stdout)
 

@@ -65,19 +65,28 @@ def write_whisper(folder: Path) -> Path:
     return folder
 
 
+def write_model(folder: Path, model: Any) -> Path:
+    """Write a model of any family that reads words."""
+    return _written(folder, model, _word_tokenizer())
+
+
 def _write(folder: Path, kind: Any, config: Any, tokenizer: Any) -> Path:
     import torch
 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(7)
         model = kind(config)
+    return _written(folder, model, tokenizer)
+
+
+def _written(folder: Path, model: Any, tokenizer: Any) -> Path:
     model.save_pretrained(folder)
     tokenizer.save(str(folder / "tokenizer.json"))
     inputs = ["input_ids", "token_type_ids", "attention_mask"]
     names = {
         "pad_token": "[PAD]",
         "unk_token": "[UNK]",
-        "model_input_names": inputs[:: 1 if kind.__name__ == "BertModel" else 2],
+        "model_input_names": inputs[:: 1 if type(model).__name__ == "BertModel" else 2],
     }
     (folder / "tokenizer_config.json").write_text(
         json.dumps({"tokenizer_class": "TokenizersBackend", **names})

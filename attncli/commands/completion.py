@@ -10,8 +10,8 @@ from typing import Annotated
 
 import typer
 
-from attncli.commands._choices import FILES, FOLDERS, Choices
-from attncli.commands._options import spread
+from attncli.cli.choices import FILES, FOLDERS, Choices
+from attncli.cli.options import spread
 from attncli.errors import UsageError, did_you_mean
 
 EXAMPLES = ("attncli completion bash", "attncli completion fish")
@@ -90,7 +90,7 @@ def completion(
     ],
 ) -> None:
     """Print a completion script."""
-    from attncli.delivery import deliver_text
+    from attncli.cli.output import deliver_text
 
     deliver_text(completion_script(shell))
 

@@ -15,8 +15,8 @@ from typing import Annotated
 
 import typer
 
-from attncli.commands._choices import Choices
-from attncli.commands._options import ModelOptions, OutputOptions, ScratchOptions, TextInput, spread
+from attncli.cli.choices import Choices
+from attncli.cli.options import ModelOptions, OutputOptions, ScratchOptions, TextInput, spread
 from attncli.record import KINDS
 
 EXAMPLES = (
@@ -68,7 +68,7 @@ def explain(
     text: TextInput, choice: Choice, model: ModelOptions, scratch: ScratchOptions, output: OutputOptions
 ) -> None:
     """Explain one row of attention, or a topic."""
-    from attncli.commands._explaining import explain_order, explain_row, explain_scaling, topic_of
+    from attncli.explain.run import explain_order, explain_row, explain_scaling, topic_of
 
     topic = topic_of(text, choice, model)
     if topic == "scaling":

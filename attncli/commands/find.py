@@ -14,8 +14,8 @@ from typing import Annotated, ClassVar
 
 import typer
 
-from attncli.commands._choices import FILES, Choices, labelled_sets
-from attncli.commands._options import ModelOptions, OutputOptions, TextInput, spread
+from attncli.cli.choices import FILES, Choices, labelled_sets
+from attncli.cli.options import ModelOptions, OutputOptions, TextInput, spread
 from attncli.record import KINDS
 
 EXAMPLES = (
@@ -80,9 +80,9 @@ class Choice:
 @spread
 def find(text: TextInput, words: Words, choice: Choice, model: ModelOptions, output: OutputOptions) -> None:
     """Find the heads that link two words."""
-    from attncli.commands._finding import Search, check_words, rank_in_text
-    from attncli.commands._running import plan_output, tell_checks
-    from attncli.delivery import deliver
+    from attncli.cli.common import plan_output, tell_checks
+    from attncli.cli.output import deliver
+    from attncli.find.words import Search, check_words, rank_in_text
 
     plan = plan_output(output, "HeadRanking", default="table")
     check_words(text, words, choice, model)
@@ -91,7 +91,7 @@ def find(text: TextInput, words: Words, choice: Choice, model: ModelOptions, out
         assert words.from_ is not None and words.to is not None
         view, run = rank_in_text(search, text.read("find"), text.file, words.from_, words.to)
     else:
-        from attncli.commands._finding_pairs import rank_over_pairs
+        from attncli.find.labelled_corpus import rank_over_pairs
 
         view, run = rank_over_pairs(search, words.examples, reverse=words.reverse, seed=words.seed)
     tell_checks(run, output)

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
-from attncli.commands._choices import Choices, entries_of
-from attncli.commands._options import ModelOptions, OutputOptions, ScratchOptions, TextInput, spread
+from attncli.cli.choices import Choices, entries_of
+from attncli.cli.options import ModelOptions, OutputOptions, ScratchOptions, TextInput, spread
 from attncli.record import KINDS
 
 if TYPE_CHECKING:
-    from attncli.analysis.head_order import Wanted
-    from attncli.commands._heads_question import Question
+    from attncli.heads.question import Question
+    from attncli.heads.ranking import Wanted
 
 EXAMPLES = (
     'attncli heads "The animal was too tired." -m ./all-minilm-l6-v2',
@@ -129,9 +129,9 @@ def heads(
     output: OutputOptions,
 ) -> None:
     """Rank heads."""
-    from attncli.commands._heads_question import ask
-    from attncli.commands._ranks import join, leave, ranks_from
-    from attncli.commands._running import plan_output
+    from attncli.cli.common import plan_output
+    from attncli.heads.question import ask
+    from attncli.heads.ranks import join, leave, ranks_from
 
     plan = plan_output(output, "HeadRanking", default="table")
     ranks = ranks_from()
@@ -139,7 +139,7 @@ def heads(
     wanted = _wanted(ranking, question)
     try:
         join(ranks, question.device, corpus.rank_timeout)
-        from attncli.commands._heads_answer import find, finish
+        from attncli.heads.run import find, finish
 
         found = find(question, ranks, output)
         finish(found, question, wanted, plan, ranks)
@@ -148,8 +148,8 @@ def heads(
 
 
 def _wanted(ranking: Ranking, question: Question) -> Wanted:
-    from attncli.analysis.head_order import Wanted
-    from attncli.analysis.where import parse_where
+    from attncli.heads.condition import parse_where
+    from attncli.heads.ranking import Wanted
 
     names = question.metric_names
     where = None if ranking.where is None else (parse_where(ranking.where, names), ranking.where)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attncli.commands._choices import Choices, entries_of
-from attncli.commands._options import ModelOptions, OutputOptions, ScratchOptions, TextInput, spread
+from attncli.cli.choices import Choices, entries_of
+from attncli.cli.options import ModelOptions, OutputOptions, ScratchOptions, TextInput, spread
 from attncli.record import KINDS
 
 if TYPE_CHECKING:
@@ -85,10 +85,10 @@ class Pattern:
 @spread
 def mask(pattern: Pattern, model: ModelOptions, output: OutputOptions) -> None:
     """Show a mask."""
-    from attncli.commands._pattern import pattern_view
-    from attncli.commands._running import plan_output
-    from attncli.delivery import deliver
+    from attncli.cli.common import plan_output
+    from attncli.cli.output import deliver
     from attncli.errors import UsageError
+    from attncli.maps.pattern import pattern_view
 
     plan = plan_output(output, "MatrixGrid")
     if pattern.stride is not None and model.model is None:
@@ -99,10 +99,10 @@ def mask(pattern: Pattern, model: ModelOptions, output: OutputOptions) -> None:
 
 def _of_model(pattern: Pattern, model: ModelOptions, output: OutputOptions) -> MatrixGrid:
     """Run a model and keep the masks it used."""
-    from attncli.analysis.selection import parse_selection
-    from attncli.commands._opening import open_source
-    from attncli.commands._running import choose_kind, provenance, tell_checks
+    from attncli.cli.common import choose_kind, provenance, tell_checks
     from attncli.errors import UsageError
+    from attncli.models.opening import open_source
+    from attncli.observers.selection import parse_selection
 
     lengths = (pattern.seq_len, pattern.key_len)
     if pattern.text is not None or lengths != (None, None) or pattern.settings or pattern.causal is not None:
@@ -114,8 +114,8 @@ def _of_model(pattern: Pattern, model: ModelOptions, output: OutputOptions) -> M
     source = open_source(text, pattern.pair, model, ScratchOptions(), output, stride=pattern.stride)
     kind = choose_kind(source.kinds, pattern.kind)
 
-    from attncli.analysis.observers import MaskOnly
-    from attncli.analysis.views import mask_view, source_title
+    from attncli.maps.views import mask_view, source_title
+    from attncli.observers.masks import MaskOnly
     from attncli.view import Matrix
 
     queries, keys = source.axes(kind)

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attncli.commands._options import OutputOptions, spread
+from attncli.cli.options import OutputOptions, spread
 
 if TYPE_CHECKING:
+    from attncli.documents.reading import Saved
     from attncli.record import Provenance
-    from attncli.saved.reading import Saved
     from attncli.view import HeadRanking, MatrixGrid
 
 EXAMPLES = (
@@ -109,9 +109,9 @@ def render(choice: Choice, output: OutputOptions) -> None:
     """Draw a saved run."""
     from dataclasses import replace
 
-    from attncli.commands._running import plan_output
-    from attncli.delivery import deliver
-    from attncli.saved.reading import load_run
+    from attncli.cli.common import plan_output
+    from attncli.cli.output import deliver
+    from attncli.documents.reading import load_run
     from attncli.view import HeadRanking, MatrixGrid
 
     view = load_run(choice.file)
@@ -126,8 +126,8 @@ def render(choice: Choice, output: OutputOptions) -> None:
 
 def _ranked(view: HeadRanking, choice: Choice) -> HeadRanking:
     """Rank heads as they are asked for, or leave them as they were saved."""
+    from attncli.heads.rerank import Again, rank_again
     from attncli.labels import safe_label
-    from attncli.saved.ranking import Again, rank_again
 
     again = Again(choice.by, choice.ascending, choice.top, choice.where, choice.layer, choice.head)
     name = "stdin" if choice.file == "-" else safe_label(choice.file)
@@ -136,9 +136,15 @@ def _ranked(view: HeadRanking, choice: Choice) -> HeadRanking:
 
 def _draw(grid: MatrixGrid, choice: Choice, output: OutputOptions) -> None:
     """Draw a part of a run's matrices."""
-    from attncli.commands._running import plan_output
-    from attncli.delivery import deliver, say
-    from attncli.saved.choosing import choose_heads, choose_tokens, choose_top, fill, holds_only_strongest
+    from attncli.cli.common import plan_output
+    from attncli.cli.output import deliver, say
+    from attncli.documents.selection import (
+        choose_heads,
+        choose_tokens,
+        choose_top,
+        fill,
+        holds_only_strongest,
+    )
 
     listing = choice.top is not None or grid.top is not None
     plan = plan_output(output, "MatrixGrid", top=choice.top, default="table" if listing else "heatmap")
@@ -152,7 +158,7 @@ def _draw(grid: MatrixGrid, choice: Choice, output: OutputOptions) -> None:
 
 def _drawn_again(made: Provenance) -> Provenance:
     from attncli import __version__
-    from attncli.commands._options import ARGV
+    from attncli.cli.options import ARGV
     from attncli.record import Provenance
 
     original = made if made.original is None else made.original

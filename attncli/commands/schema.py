@@ -13,8 +13,8 @@ from typing import Annotated
 import typer
 
 from attncli import __version__
-from attncli.commands._choices import Choices, schemas
-from attncli.commands._options import ARGV, OutputOptions, spread
+from attncli.cli.choices import Choices, schemas
+from attncli.cli.options import ARGV, OutputOptions, spread
 from attncli.errors import UsageError, did_you_mean
 from attncli.record import Provenance
 from attncli.view import Column, Header, Table
@@ -36,8 +36,8 @@ class Wanted:
 @spread
 def schema(wanted: Wanted, output: OutputOptions) -> None:
     """Print a schema, or list them."""
-    from attncli.commands._running import plan_output
-    from attncli.delivery import deliver, deliver_text
+    from attncli.cli.common import plan_output
+    from attncli.cli.output import deliver, deliver_text
 
     if wanted.command is None:
         plan = plan_output(output, "Table", default="table")

@@ -12,8 +12,8 @@ from typing import Annotated, ClassVar
 
 import typer
 
-from attncli.commands._choices import Choices
-from attncli.commands._options import ModelOptions, OutputOptions, ScratchOptions, TextInput, spread
+from attncli.cli.choices import Choices
+from attncli.cli.options import ModelOptions, OutputOptions, ScratchOptions, TextInput, spread
 from attncli.record import KINDS
 
 EXAMPLES = (
@@ -121,14 +121,14 @@ def show(
     output: OutputOptions,
 ) -> None:
     """Run a text through a model and show its attention weights."""
-    from attncli.analysis.selection import parse_selection
-    from attncli.commands._hearing import open_sound
-    from attncli.commands._opening import check_writing, medium_for, model_name, open_source
-    from attncli.commands._running import choose_kind, plan_output, tell_checks
-    from attncli.commands._seeing import open_picture
-    from attncli.commands._showing import Showing
-    from attncli.delivery import deliver
-    from attncli.sources.shipped import roles_of
+    from attncli.cli.common import choose_kind, plan_output, tell_checks
+    from attncli.cli.output import deliver
+    from attncli.maps.audio import open_sound
+    from attncli.maps.image import open_picture
+    from attncli.maps.show import Showing
+    from attncli.models.opening import check_writing, medium_for, model_name, open_source
+    from attncli.models.shipped import roles_of
+    from attncli.observers.selection import parse_selection
 
     default = "table" if choice.top is not None else "heatmap"
     plan = plan_output(output, "MatrixGrid", top=choice.top, default=default)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attncli import __version__
-from attncli.commands._choices import FOLDERS, Choices, models
-from attncli.commands._options import ARGV, OutputOptions, TextInput, spread
+from attncli.cli.choices import FOLDERS, Choices, models
+from attncli.cli.options import ARGV, OutputOptions, TextInput, spread
 from attncli.errors import ModelError, UsageError
 from attncli.labels import safe_label
 from attncli.record import Provenance, Token, Tokens
@@ -59,9 +59,9 @@ class Choice:
 @spread
 def tokens(text: TextInput, choice: Choice, output: OutputOptions) -> None:
     """Split a text into tokens."""
-    from attncli.commands._running import plan_output
-    from attncli.delivery import deliver
-    from attncli.sources.media import refuse_medium
+    from attncli.cli.common import plan_output
+    from attncli.cli.output import deliver
+    from attncli.inputs.media import refuse_medium
 
     plan = plan_output(output, "Table", default="table")
     read = text.read("tokens")
@@ -114,9 +114,9 @@ def tokenizer_of(model: str, *, offline: bool = False) -> tuple[Tokenizer, tuple
     Raises:
         ModelError: It is not to be had.
     """
-    from attncli.sources.folders import fetch_file, missing_model, resolve_model_folder
-    from attncli.sources.rebuilt import complete, note_on_class
-    from attncli.sources.tokens import load_tokenizer
+    from attncli.models.folders import fetch_file, missing_model, resolve_model_folder
+    from attncli.models.rebuilt import complete, note_on_class
+    from attncli.models.tokens import load_tokenizer
 
     folder = resolve_model_folder(model)
     if folder is None or not (Path(model).expanduser().exists() or (folder / "tokenizer.json").exists()):
@@ -130,10 +130,10 @@ def tokenizer_of(model: str, *, offline: bool = False) -> tuple[Tokenizer, tuple
 
 
 def _tokens(text: str, model: str | None, pair: str | None, offline: bool) -> tuple[Tokens, tuple[str, ...]]:
-    from attncli.sources.refusals import refused_as
-    from attncli.sources.shipped import DEFAULT
-    from attncli.sources.tokens import tokens_from_encoding, words_of_text
-    from attncli.sources.vocabulary_check import notes_on_pair
+    from attncli.models.refusals import refused_as
+    from attncli.models.shipped import DEFAULT
+    from attncli.models.tokens import tokens_from_encoding, words_of_text
+    from attncli.models.vocabulary_check import notes_on_pair
 
     if model in (None, "scratch"):
         if pair is not None:

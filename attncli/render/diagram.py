@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from attncli.labels import cells, fit
 from attncli.registry import Entry
 from attncli.render import Options
-from attncli.render.grids import words
+from attncli.render.grid_text import words
 from attncli.render.mermaid import require_steps
 from attncli.render.table import note_lines, title_lines
 from attncli.view import Node, View
@@ -73,6 +73,9 @@ def _places(flow: Sequence[Node], texts: Mapping[str, Sequence[str]], width: int
     levels: dict[str, int] = {}
     for node in flow:
         levels[node.name] = 1 + max((levels[name] for name in node.inputs), default=-1)
+    for node in flow:  # what comes from nothing stands right above what comes from it
+        if not node.inputs and any(node.name in other.inputs for other in flow):
+            levels[node.name] = min(levels[other.name] for other in flow if node.name in other.inputs) - 1
     counts = [list(levels.values()).count(level) for level in range(max(levels.values()) + 1)]
     fullest = counts.index(max(counts))
     across = [name for name, level in levels.items() if level == fullest]

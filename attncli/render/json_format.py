@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from attncli.record import Provenance, Token
 from attncli.registry import Entry
 from attncli.render import Options
-from attncli.render.grids import float_texts, strongest_keys
+from attncli.render.grid_text import float_texts, strongest_keys
 from attncli.view import SCHEMA, Curves, Header, HeadRanking, Matrix, MatrixGrid, Steps, Table, View
 
 if TYPE_CHECKING:

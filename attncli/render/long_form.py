@@ -9,7 +9,7 @@ from itertools import repeat
 from attncli.labels import visible_controls
 from attncli.record import Token
 from attncli.render import Options
-from attncli.render.grids import float_texts, matrix_texts, strongest_keys
+from attncli.render.grid_text import float_texts, matrix_texts, strongest_keys
 from attncli.render.json_format import plain
 from attncli.view import Curves, HeadRanking, Matrix, MatrixGrid, Steps, Table, View
 

@@ -9,7 +9,14 @@ import re
 
 from attncli.registry import Entry
 from attncli.render import Options
-from attncli.render.grids import fact_texts, placed_labels, site_names, strongest_keys, token_labels, words
+from attncli.render.grid_text import (
+    fact_texts,
+    placed_labels,
+    site_names,
+    strongest_keys,
+    token_labels,
+    words,
+)
 from attncli.render.mermaid import mermaid
 from attncli.render.scales import Scale, scale_of
 from attncli.render.table import people_text

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from attncli.labels import cells, fit
 from attncli.registry import Entry
 from attncli.render import Options
-from attncli.render.canvas import Line, paint, wrap
-from attncli.render.grids import (
+from attncli.render.grid_text import (
     Strongest,
     fact_texts,
     float_texts,
@@ -29,6 +28,7 @@ from attncli.render.grids import (
 from attncli.render.json_format import plain
 from attncli.render.long_form import quoted
 from attncli.render.scales import Scale, scale_of
+from attncli.render.terminal.canvas import Line, paint, wrap
 from attncli.view import Column, Curves, Header, HeadRanking, Matrix, MatrixGrid, Steps, Table, View
 
 if TYPE_CHECKING:

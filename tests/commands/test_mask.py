@@ -71,7 +71,7 @@ def test_a_long_pattern_is_a_pooled_picture_with_true_facts(cli: Cli, tmp_path) 
 
 
 def test_a_pooled_picture_has_the_positions_of_its_cells(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    from attncli.commands import _pattern
+    from attncli.maps import pattern as _pattern
 
     monkeypatch.setattr(_pattern, "LARGEST_TEXT", 80)
     monkeypatch.setattr(_pattern, "_CELLS", 5)

@@ -11,7 +11,7 @@ from commandline import Cli
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from attncli import registry
-from attncli.cli import command_names
+from attncli.cli.main import command_names
 
 HOSTILE = (
     "\x1b]52;c;eA==\x07",

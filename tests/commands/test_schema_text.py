@@ -8,10 +8,10 @@ from commandline import Cli
 
 from attncli.commands.schema import schema_list_view, schema_names, schema_text
 from attncli.errors import UsageError
+from attncli.models.tokens import words_of_text
 from attncli.record import Provenance, SourceInfo
 from attncli.render import Options
 from attncli.render.json_format import render
-from attncli.sources.tokens import words_of_text
 from attncli.view import Header, Matrix, MatrixGrid
 
 

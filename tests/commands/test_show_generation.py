@@ -105,6 +105,18 @@ def test_the_cross_side_of_two_stacks_is_shown(cli: Cli, tmp_path: Path) -> None
     assert not any("--pair" in note for note in document["notes"])
 
 
+@pytest.mark.parametrize("asked", [("--pair", "it was"), ("--generate", "3")])
+def test_a_config_without_a_start_token_is_refused_in_one_line(
+    cli: Cli, tmp_path: Path, asked: tuple[str, str]
+) -> None:
+    from transformers import T5Config, T5ForConditionalGeneration
+
+    config = T5Config(vocab_size=len(tiny.WORDS), d_model=24, d_kv=8, d_ff=40, num_layers=2, num_heads=3)
+    folder = str(tiny._write(tmp_path / "t5", T5ForConditionalGeneration, config, tiny._word_tokenizer()))
+    result = cli("show", "the animal was", "-m", folder, *asked)
+    assert result.code == 1 and "its config has no decoder_start_token_id" in result.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [

@@ -44,7 +44,7 @@ def test_more_keys_than_there_are_and_signed_weights(cli: Cli, tmp_path: Path) -
 
 
 def test_a_long_text_needs_no_room_for_all_its_weights(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("attncli.analysis.observers.full_weights.available_bytes", lambda: 100_000)
+    monkeypatch.setattr("attncli.observers.weights.available_bytes", lambda: 100_000)
     refused = cli("show", LONG, "--causal", "-f", "csv")
     assert refused.code == 5 and "--top K" in refused.err
     listed = cli("show", LONG, "--causal", "-f", "csv", "--top", "2")
@@ -63,7 +63,7 @@ def test_a_long_list_is_drawn_again_as_a_list_and_filled_where_a_picture_wants_i
     assert cli("render", path, "-o", str(tmp_path / "x.npz"), "-q").code == 0
     with np.load(tmp_path / "x.npz", allow_pickle=False) as saved:
         assert np.isnan(saved["decoder.0"]).sum() == 600 * 601 / 2 - (2 * 599 + 1)
-    monkeypatch.setattr("attncli.saved.numbers.available_bytes", lambda: 1000)
+    monkeypatch.setattr("attncli.documents.numbers.available_bytes", lambda: 1000)
     assert cli("render", path, "-f", "csv", "-q").code == 0
     result = cli("render", path, "-f", "heatmap", "-q")
     assert result.code == 5 and "a map of 600×600 needs" in result.err
@@ -72,7 +72,7 @@ def test_a_long_list_is_drawn_again_as_a_list_and_filled_where_a_picture_wants_i
 def test_a_list_of_more_than_ten_million_numbers_is_refused_too(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("attncli.delivery.LARGEST_TEXT", 1000)
+    monkeypatch.setattr("attncli.cli.output.LARGEST_TEXT", 1000)
     result = cli("show", LONG, "-m", "scratch", "--top", "2", "-f", "csv")
     assert result.code == 5 and "1 map of 600×2: 1,200 numbers" in result.err
     assert "--top" not in result.err

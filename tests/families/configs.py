@@ -79,15 +79,35 @@ def tiny_model(family: str) -> Any:
     Raises:
         NotBuildable: Something is missing: a library, a config that the general sizes do not fit.
     """
-    import torch
     from transformers import AutoModel
+
+    return _made(family, AutoModel)
+
+
+def lm_model(family: str) -> Any:
+    """Make a tiny model that predicts tokens, as `tiny_model` does; None where the family has no such class.
+
+    Raises:
+        NotBuildable: As there.
+    """
+    from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
+    from transformers import AutoModelForSpeechSeq2Seq as Speech
+
+    config = tiny_config(family)
+    text = AutoModelForSeq2SeqLM if getattr(config, "is_encoder_decoder", False) else AutoModelForCausalLM
+    kinds = [kind for kind in (Speech, text) if type(config) in kind._model_mapping]
+    return _made(family, kinds[0]) if kinds else None
+
+
+def _made(family: str, kind: Any) -> Any:
+    import torch
 
     if family in NOT_A_MODEL:
         raise NotBuildable(NOT_A_MODEL[family])
     try:
         config = tiny_config(family)
         with torch.device("meta"):
-            size = sum(parameter.numel() for parameter in AutoModel.from_config(config).parameters())
+            size = sum(parameter.numel() for parameter in kind.from_config(config).parameters())
     except NotBuildable:
         raise
     except Exception as error:  # whatever a family's own code raises
@@ -97,7 +117,7 @@ def tiny_model(family: str) -> Any:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(7)
         try:
-            model = AutoModel.from_config(config).eval()
+            model = kind.from_config(config).eval()
         except Exception as error:
             raise NotBuildable(_first_line(error)) from error
         if family not in FRAGILE:
@@ -125,6 +145,11 @@ def tiny_config(family: str) -> Any:
     config = _tiny(config_class, SETTINGS.get(family, {}))
     for name, value in AFTER.get(family, {}).items():
         setattr(config, name, value)
+    if (
+        getattr(config, "is_encoder_decoder", False)
+        and getattr(config, "decoder_start_token_id", None) is None
+    ):
+        config.decoder_start_token_id = 2  # as all of their checkpoints say
     return config
 
 

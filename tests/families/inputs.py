@@ -35,6 +35,19 @@ def candidates(family: str, model: Any, side: str | None) -> Iterator[dict[str, 
         yield from _text_and_more(model, side)
 
 
+def inputs_that_run(family: str, model: Any, side: str | None) -> tuple[dict[str, Tensor] | None, Any]:
+    """Give inputs and what the unobserved model makes of them; or None and why none of those made fits."""
+    why: list[str] = []
+    for inputs in candidates(family, model, side):
+        try:
+            with torch.inference_mode():
+                torch.manual_seed(0)
+                return inputs, model(**inputs)
+        except Exception as error:  # whatever the family's own code raises
+            why.append(f"{type(error).__name__}: {' '.join(str(error).split())}")
+    return None, why[0] if why else f"no input known for {getattr(model, 'main_input_name', '')}"
+
+
 def _without_text(model: Any, main: str) -> Iterator[dict[str, Tensor]]:
     if main.startswith(("pixel_values", "images")):
         for made in pictures(model):

@@ -8,6 +8,8 @@ _FOUR = {"num_hidden_layers": 4}
 _MIXED = {"num_hidden_layers": 3, "layer_types": ["linear_attention", "full_attention", "linear_attention"]}
 _INDEXED = {"indexer_n_heads": 2, "indexer_kv_heads": 2, "indexer_head_dim": 8, "indexer_budget": 8,
             "indexer_compress_ratio": 4}  # fmt: skip
+_SHARED = {"num_hidden_layers": 4, "num_kv_shared_layers": 2,
+           "layer_types": ["sliding_attention", "full_attention"] * 2}  # fmt: skip
 _CONV = {"num_hidden_layers": 3, "layer_types": ["conv", "full_attention", "conv"]}
 
 
@@ -38,6 +40,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "siglip2": {"vision_config": {"num_patches": 16}},
     "udop": {"num_decoder_layers": 3},
     "xmod": {"default_language": "en_XX"},
+    "whisper": {"max_source_positions": 100, "suppress_tokens": None, "begin_suppress_tokens": None},
     "yolos": {"image_size": [32, 48], "num_detection_tokens": 5},
     "zamba": {"num_hidden_layers": 4, "attn_layer_period": 2, "attn_layer_offset": 1, "attention_head_dim": 16,
               "attention_hidden_size": 64, "layers_block_type": ["linear_attention", "hybrid"] * 2, "mamba_expand": 2,
@@ -66,7 +69,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "funnel": {"block_sizes": [2, 2], "block_repeats": [1, 1], "num_decoder_layers": 2, "d_head": 8,
                "num_hidden_layers": ..., "num_blocks": ...},
     "gemma2": {"attn_logit_softcapping": 2.0},
-    "gemma3n_text": {"num_kv_shared_layers": 0},
+    "gemma3n_text": _SHARED,
+    "gemma4_text": _SHARED,
     "glm4v": {"text_config": _M4},
     "glm4v_text": _M4,
     "glm4v_moe": {"text_config": _M2},

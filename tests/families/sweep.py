@@ -35,10 +35,13 @@ def _child(family: str, sender: Connection) -> None:
 
     warnings.simplefilter("ignore")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-    from families.compare import Outcome, examine
+    from families.compare import examine
+    from families.doors import look_further
+    from families.outcome import Outcome
 
     try:
         outcome = examine(family)
+        look_further(outcome)
     except Exception as error:  # a defect of the sweep or of capture: it must be seen
         text = " ".join(str(error).split())[:200]
         outcome = Outcome(family, "crash", f"{type(error).__name__}: {text}")
@@ -69,23 +72,16 @@ def sweep(names: list[str], kept: Path, workers: int) -> None:
 
 
 def _result(receiver: Connection, family: str, process: Any, seconds: float) -> dict[str, Any] | None:
-    empty = {
-        "family": family,
-        "compared": 0,
-        "difference": 0.0,
-        "sides": [],
-        "capture": [],
-        "layers": {},
-        "others": 0,
-    }
+    from families.outcome import Outcome
+
     if receiver.poll():
         try:
             result = receiver.recv()
         except EOFError:
-            result = empty | {"status": "crash", "why": "its process ended without an answer"}
+            result = Outcome(family, "crash", "its process ended without an answer").as_dict()
     elif seconds > SECONDS:
         process.kill()
-        result = empty | {"status": "unbuildable", "why": f"took more than {SECONDS} s"}
+        result = Outcome(family, "unbuildable", f"took more than {SECONDS} s").as_dict()
     else:
         return None
     process.join(5)
@@ -120,15 +116,27 @@ def main() -> int:
         asked.page.parent.mkdir(exist_ok=True)
         asked.page.write_text(page([results[name] for name in every]), encoding="utf-8")
         print(f"wrote {asked.page}")
-    return int(any(result["status"] in ("wrong", "crash") for result in results.values()))
+    return int(any(map(_is_wrong, results.values())))
+
+
+def _is_wrong(result: dict[str, Any]) -> bool:
+    """Tell whether anything of a family is silently wrong, or ends in what is no clear error."""
+    said = (result["depths"], result["typed"], result["generates"])
+    holes = result["holes"].get("silent") or result["holes"].get("failed")
+    return (
+        result["status"] in ("wrong", "crash")
+        or bool(holes)
+        or any(text.startswith(("WRONG", "CRASH")) for text in said)
+    )
 
 
 def _warm_up() -> None:
     """Import what every family needs once, before the processes part."""
     from families.compare import examine
+    from families.doors import look_further
 
     for family in ("bert", "t5", "llama", "vit", "wav2vec2"):
-        examine(family)
+        look_further(examine(family))
 
 
 def _done(kept: Path) -> dict[str, dict[str, Any]]:

@@ -1,0 +1,27 @@
+"""Looks at a family through the doors that people use: the command, generation, a checkpoint with holes."""
+
+from __future__ import annotations
+
+from families.command import typed
+from families.configs import tiny_model
+from families.depths import told
+from families.generating import generates
+from families.holes import holes
+from families.inputs import inputs_that_run
+from families.outcome import Outcome
+
+
+def look_further(outcome: Outcome) -> None:
+    """Add to what capture gave for a family what its doors give."""
+    if outcome.status in ("unbuildable", "crash"):
+        return
+    family = outcome.family
+    outcome.typed = typed(family, tiny_model(family))
+    outcome.generates = generates(family)
+    if outcome.status != "right":
+        return
+    model = tiny_model(family)
+    inputs, _ = inputs_that_run(family, model, None)
+    assert inputs is not None
+    outcome.depths = told(model, inputs, outcome.layers)
+    outcome.holes = holes(model, inputs)

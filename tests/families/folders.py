@@ -1,0 +1,137 @@
+"""Writes a family's tiny model into a folder as people have them: config, weights, and what makes inputs ready."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from families.configs import VOCABULARY
+
+WORDS = "the animal did not cross street because it was too tired and dogs sleep".split()
+SPECIALS = ["<pad>", "<unk>", "<s>", "</s>", "<mask>", "<x>", "<y>", "<z>"]
+TEXT = " ".join(WORDS)
+PAIR = " ".join(reversed(WORDS[:9]))
+RATE = 16_000
+
+
+class NoProcessor(Exception):
+    """Nothing is known that makes inputs ready for a family, for the reason given."""
+
+
+def medium(model: Any) -> str:
+    """Tell whether a model takes a text, a picture or a sound.
+
+    Raises:
+        NoProcessor: It takes something else.
+    """
+    main = str(getattr(model, "main_input_name", "input_ids"))
+    for name, known in {"text": ("input_ids",), "picture": ("pixel_values",),
+                        "sound": ("input_values", "input_features", "audio_values")}.items():  # fmt: skip
+        if main in known:
+            return name
+    raise NoProcessor(f"its input is {main}")
+
+
+def write_folder(model: Any, folder: Path) -> str:
+    """Write a model, a tokenizer and a processor; give what is to be typed after ``attncli show``.
+
+    Raises:
+        NoProcessor: None fits.
+    """
+    takes = medium(model)
+    if takes == "picture":
+        _image_processor(model).save_pretrained(folder)
+    elif takes == "sound":
+        _feature_extractor(model).save_pretrained(folder)
+    model.save_pretrained(folder)
+    write_tokenizer(folder)
+    if takes == "text":
+        return TEXT
+    return str(_picture(folder / "picture.png") if takes == "picture" else _sound(folder / "sound.wav"))
+
+
+def write_tokenizer(folder: Path) -> None:
+    """Write a tokenizer that knows the words of the texts; their ids are no special ones."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    words = [*SPECIALS, *WORDS]
+    words += [f"w{number}" for number in range(len(words), VOCABULARY)]
+    made = Tokenizer(models.WordLevel({word: number for number, word in enumerate(words)}, unk_token="<unk>"))
+    made.pre_tokenizer = pre_tokenizers.Whitespace()
+    made.add_special_tokens(SPECIALS)
+    made.save(str(folder / "tokenizer.json"))
+    settings = {"tokenizer_class": "TokenizersBackend", "pad_token": "<pad>", "unk_token": "<unk>",
+                "model_input_names": ["input_ids", "attention_mask"]}  # fmt: skip
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf-8")
+
+
+def _image_processor(model: Any) -> Any:
+    """Make the family's own image processor, or ViT's, for the size of picture that its config names."""
+    import transformers
+    from transformers.models.auto.image_processing_auto import IMAGE_PROCESSOR_MAPPING_NAMES as KNOWN
+
+    config = model.config
+    size = getattr(config, "image_size", 32)
+    height, width = (size, size) if isinstance(size, int) else tuple(size)[:2]
+    family = config.model_type.removesuffix("_vision_model").removesuffix("_vision")
+    own = (KNOWN.get(config.model_type) or KNOWN.get(family) or {}).get("pil", "ViTImageProcessorPil")
+    wanted = {"size": {"height": height, "width": width}, "do_center_crop": False, "do_pad": False}
+    for name in (own, "ViTImageProcessorPil"):
+        try:
+            made = getattr(transformers, name)(**wanted)
+            if made(_noise(), return_tensors="pt")["pixel_values"].shape[-2:] == (height, width):
+                return made
+        except Exception:  # whatever a family's own code raises: it wants something else
+            continue
+    raise NoProcessor("no image processor makes pictures of its size")
+
+
+def _feature_extractor(model: Any) -> Any:
+    """Make the family's own feature extractor, or Wav2Vec2's where it takes samples."""
+    import transformers
+    from transformers.models.auto.feature_extraction_auto import FEATURE_EXTRACTOR_MAPPING_NAMES as KNOWN
+
+    config = model.config
+    name = KNOWN.get(config.model_type)
+    if name is None and getattr(model, "main_input_name", "") == "input_values":
+        name = "Wav2Vec2FeatureExtractor"
+    if name is None:
+        raise NoProcessor("transformers names no feature extractor for it")
+    wanted: dict[str, Any] = {}
+    bins = getattr(config, "num_mel_bins", None)
+    if isinstance(bins, int):
+        wanted = {"feature_size": bins, "num_mel_bins": bins}
+    if name == "WhisperFeatureExtractor":
+        wanted["chunk_length"] = config.max_source_positions // 50
+    if name == "ASTFeatureExtractor":
+        wanted["max_length"] = config.max_length
+    try:
+        return getattr(transformers, name)(**wanted)
+    except Exception as error:  # an optional library is missing, or its arguments have other names
+        raise NoProcessor(" ".join(str(error).split())[:80]) from error
+
+
+def _noise() -> Any:
+    import numpy as np
+    from PIL import Image
+
+    return Image.fromarray(np.random.default_rng(11).integers(0, 256, (48, 64, 3), dtype=np.uint8))
+
+
+def _picture(path: Path) -> Path:
+    _noise().save(path)
+    return path
+
+
+def _sound(path: Path) -> Path:
+    import wave
+
+    import numpy as np
+
+    with wave.open(str(path), "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(RATE)
+        file.writeframes((np.random.default_rng(11).normal(0, 3000, RATE // 2)).astype("<i2").tobytes())
+    return path
