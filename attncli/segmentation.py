@@ -53,24 +53,21 @@ def folded(text: str) -> str:
 
 
 def occurrences(
-    text: str, wanted: str, starts: Collection[int], ends: Collection[int], least: int = 1
+    text: str, wanted: str, starts: Collection[int], ends: Collection[int]
 ) -> list[tuple[int, int]]:
     """Find where a text stands in another: in its own case or, where there is none, in any; blanks are all alike.
 
     Args:
         starts: Where it may begin; `ends` likewise.
-        least: So many are wanted: where there are fewer in its own case, those in any are counted.
     """
-    exact: list[tuple[int, int]] = []
     for same in (composed, folded):
         goal = "".join(_alike(wanted.strip(), same)[0])
         there, places = _alike(text, same)
         found = list(_found("".join(there), goal, places))
         found = [(start, end) for start, end in found if start in starts and end in ends]
-        if len(found) >= least:
+        if found:
             return found
-        exact = exact or found
-    return exact
+    return []
 
 
 def _alike(text: str, same: Callable[[str], str]) -> tuple[list[str], list[tuple[int, int]]]:

@@ -65,7 +65,7 @@ def pick_one(words: Tokens, tokens: Tokens, spec: str, option: str, texts: Seque
     name, occurrence = _name(item, lambda named: _places_in(texts, tokens, named))
     if not name.strip():
         raise UsageError(f"{option}: no word was named", f'try: {option} it  or  {option} "it:2"')
-    places = _places_in(texts, tokens, name, occurrence or 1)
+    places = _places_in(texts, tokens, name)
     places = places or [_span(tokens, run, option) for run in _called(tokens, name)]
     if not places:
         raise UsageError(
@@ -79,13 +79,13 @@ def pick_one(words: Tokens, tokens: Tokens, spec: str, option: str, texts: Seque
     )
 
 
-def _places_in(texts: Sequence[str], tokens: Tokens, name: str, least: int = 1) -> list[Span]:
+def _places_in(texts: Sequence[str], tokens: Tokens, name: str) -> list[Span]:
     """Find where a text stands in others as whole words; where it does nowhere, as whole tokens."""
     for edges in (_word_edges, partial(_token_edges, tokens)):
         found = [
             Span(start, end, sequence)
             for sequence, text in enumerate(texts)
-            for start, end in occurrences(text, name, *edges(text, sequence), least)
+            for start, end in occurrences(text, name, *edges(text, sequence))
         ]
         if found:
             return found
@@ -199,7 +199,7 @@ def _position(tokens: Tokens, text: str) -> int:
 
 
 def _named(tokens: Tokens, wanted: str, occurrence: int | None) -> Sequence[int]:
-    runs = _runs(tokens, wanted, occurrence or 1)
+    runs = _runs(tokens, wanted)
     if not runs:
         raise UsageError(f'no token "{safe_label(wanted)}" in the text', _nearest(tokens, wanted))
     if occurrence is None:
@@ -213,12 +213,12 @@ def _named(tokens: Tokens, wanted: str, occurrence: int | None) -> Sequence[int]
     return runs[occurrence - 1]
 
 
-def _runs(tokens: Tokens, wanted: str, least: int = 1) -> list[Run]:
+def _runs(tokens: Tokens, wanted: str) -> list[Run]:
     """Find the tokens, or runs of neighbouring tokens, that stand for a text."""
     read = written(tokens)
     starts, ends = _edges(read.text, [span for span in read.spans if span is not None])
     edges = starts | {start for start, _ in read.words}, ends | {end for _, end in read.words}
-    found = [read.tokens_in(*span) for span in occurrences(read.text, wanted, *edges, least)]
+    found = [read.tokens_in(*span) for span in occurrences(read.text, wanted, *edges)]
     return [tuple(tokens[place].position for place in run) for run in found] or _called(tokens, wanted)
 
 
