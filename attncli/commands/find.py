@@ -15,7 +15,7 @@ from attncli.find.options import FindOptions, WordOptions
 EXAMPLES = (
     'attncli find "The animal didn\'t cross the street because it was too tired." --from it --to animal '
     "-m ./all-minilm-l6-v2",
-    'attncli find "It fell, so it broke." --from it:2 --to it:1 -m ./all-minilm-l6-v2 --format heatmap',
+    'attncli find "It fell, so it broke." --from it --to It -m ./all-minilm-l6-v2 --format heatmap',
     "attncli find --examples verb-object -m ./smollm2-135m --top 5",
     "attncli find --examples pairs.jsonl -m ./all-minilm-l6-v2 --json -o heads.png",
 )

@@ -268,6 +268,7 @@ def _token(fields: Fields) -> Token:
         piece=fields.text("piece", text),
         sequence=fields.count("sequence"),
         segment=None if segment is None else fields.choice("segment", _SEGMENTS),
+        written=None if fields.values.get("start") is None else fields.text("written", text),
     )
 
 
