@@ -16,7 +16,7 @@ _HOMES = {
     "causal_attention": "attncli.attention.core",
     "create_causal_mask": "attncli.attention.masks.causal",
     "scaled_dot_product_attention": "attncli.attention.core",
-    "visualize_attention": "attncli.render.figure",
+    "visualize_attention": "attncli.render.picture.figure",
 }
 
 __all__ = ["__version__", *sorted(_HOMES)]

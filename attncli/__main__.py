@@ -1,6 +1,6 @@
 """Run attncli as ``python -m attncli``."""
 
-from attncli.cli import run
+from attncli.cli.main import run
 
 if __name__ == "__main__":
     run()

@@ -10,9 +10,12 @@ Nothing here imports torch at run time, so that saved runs are read and drawn wi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, Protocol
+
+from attncli.errors import UsageError
+from attncli.labels import in_ranges
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
@@ -69,6 +72,8 @@ class Token:
         sequence: 0 for the first text of a pair, 1 for the second, None for specials.
         segment: The part of a conversation or of a generation that it belongs to (``system``, ``user``,
             ``assistant``, ``prompt``, ``generated``); None where the text is not divided.
+        written: The characters from `start` to `end` as they stand in the text, whatever the vocabulary makes of
+            them; None where there is no text to point into.
     """
 
     position: int
@@ -82,6 +87,7 @@ class Token:
     piece: str | None = None
     sequence: int | None = 0
     segment: str | None = None
+    written: str | None = None
 
 
 Tokens = tuple[Token, ...]
@@ -336,6 +342,7 @@ class Run:
         signed: Whether the weights are effective weights of any sign, whose rows need not sum to 1.
         roles: What heads of this model are known to do, the strongest of each role first.
         stopped: Whether the model was stopped when all that was asked for had been seen.
+        instead: What layers without attention of a kind have in its place: ``linear attention``.
     """
 
     source: SourceInfo
@@ -348,6 +355,23 @@ class Run:
     signed: bool = False
     roles: tuple[HeadRole, ...] = ()
     stopped: bool = False
+    instead: Mapping[tuple[Kind, int], str] = field(default_factory=dict)
+
+    def layers(self, kind: Kind) -> frozenset[int]:
+        """Return the layers that attention of a kind was seen in, those of other stacks than the main one aside."""
+        return frozenset(site.layer for site in self.sites if site.kind == kind and not site.stack)
+
+    def no_attention(self, kind: Kind, layer: int, asked: str) -> UsageError:
+        """Return the error that a layer has no attention of a kind.
+
+        Args:
+            asked: The layers that the user named.
+        """
+        what = self.instead.get((kind, layer))
+        return UsageError(
+            f"--layer {asked}: layer {layer} has no {kind} attention{f' ({what})' if what else ''}",
+            f"layers that have: {in_ranges(self.layers(kind)) or 'none'}",
+        )
 
 
 class Source(Protocol):

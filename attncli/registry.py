@@ -21,10 +21,10 @@ from types import ModuleType
 from attncli.errors import UsageError, did_you_mean
 
 FOLDERS: Mapping[str, str] = {
-    "sources": "attncli.sources",
+    "sources": "attncli.models",
     "variants": "attncli.attention.variants",
     "masks": "attncli.attention.masks",
-    "metrics": "attncli.analysis.metrics",
+    "metrics": "attncli.heads.metrics",
     "formats": "attncli.render",
     "peers": "attncli.bench.peers",
 }

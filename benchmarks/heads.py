@@ -23,16 +23,16 @@ from pathlib import Path
 import torch
 from table import Row, print_table
 
-from attncli.analysis.measures import Measures
-from attncli.analysis.observers.head_tallies import HeadTallies
-from attncli.analysis.overlap import HeadOverlap
-from attncli.analysis.selection import Selection
-from attncli.commands._corpus_run import CorpusRun, Way
-from attncli.commands._ledger import Ledger
-from attncli.sources.batches import BatchedModel, Encoded, cut_into_batches
-from attncli.sources.corpus import Line
-from attncli.sources.loading import Loaded, load
-from attncli.sources.pretrained import without_cache
+from attncli.heads.corpus_run import CorpusRun, Way
+from attncli.heads.corpus_state import Ledger
+from attncli.heads.corpus_sums import HeadTallies
+from attncli.heads.metrics_of_block import Measures
+from attncli.heads.similarity import HeadOverlap
+from attncli.inputs.corpus import Line
+from attncli.models.batches import BatchedModel, Encoded, cut_into_batches
+from attncli.models.loading import Loaded, load
+from attncli.models.pretrained import without_cache
+from attncli.observers.selection import Selection
 
 FOLDER = Path.home() / ".cache" / "attncli-test-models" / "all-minilm-l6-v2"
 

@@ -23,13 +23,13 @@ from table import Row, print_table
 
 from attncli.attention.masks.causal import create_causal_mask
 from attncli.attention.variants import full
-from attncli.bench.contenders import Contender, find_contender
+from attncli.bench.entrants import Contender, find_contender
 from attncli.bench.environment import look_around
 from attncli.bench.findings import fits
 from attncli.bench.footprint import peak_extra_bytes
-from attncli.bench.record import Ledger, Question
+from attncli.bench.inputs import Workload
+from attncli.bench.results import Ledger, Question
 from attncli.bench.run import run_bench
-from attncli.bench.workload import Workload
 from attncli.errors import UsageError
 from attncli.registry import Entry
 

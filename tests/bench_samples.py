@@ -7,11 +7,11 @@ from typing import Any
 
 from attncli.attention.variants import full
 from attncli.bench.clock import Reading
-from attncli.bench.contenders import Contender, find_contender
 from attncli.bench.cost import Cost
+from attncli.bench.entrants import Contender, find_contender
 from attncli.bench.environment import Environment
-from attncli.bench.record import Cell, Ledger, Question
-from attncli.bench.workload import Workload
+from attncli.bench.inputs import Workload
+from attncli.bench.results import Cell, Ledger, Question
 from attncli.registry import Entry
 
 ENVIRONMENT = Environment("a processor", "a system", "3", "2", "cpu", "a processor", 4, 1, (0, 1), 0.5, 1e11)

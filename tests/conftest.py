@@ -46,7 +46,7 @@ def cli(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPat
         monkeypatch.delenv(name, raising=False)
 
     def run(*arguments: str, stdin: bytes | None = None) -> Result:
-        from attncli.cli import main
+        from attncli.cli.main import main
 
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin or b""), encoding="utf-8"))
         capfdbinary.readouterr()

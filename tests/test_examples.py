@@ -10,7 +10,7 @@ import tiny
 from commandline import Cli
 from PIL import Image
 
-from attncli.cli import _module, command_names
+from attncli.cli.main import _module, command_names
 
 MODELS = ("all-minilm-l6-v2", "smollm2-135m", "annalog-marian", "whisper-tiny-en")
 LONG = ("attncli bench --seq-len", "attncli bench --variants sliding", "--examples verb-object")

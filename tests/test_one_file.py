@@ -49,9 +49,7 @@ def test_a_variant_that_is_one_file_is_known_to_every_command(tmp_path: Path) ->
         Path(attncli.__file__).parent, tmp_path / "attncli", ignore=shutil.ignore_patterns("__pycache__")
     )
     (tmp_path / "attncli" / "attention" / "variants" / "self_only.py").write_text(VARIANT)
-    script = (
-        f"from attncli.cli import main\nfor command in {COMMANDS!r}:\n    print(command[0], main(command))"
-    )
+    script = f"from attncli.cli.main import main\nfor command in {COMMANDS!r}:\n    print(command[0], main(command))"
     environment = os.environ | {"PYTHONPATH": str(tmp_path), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         [sys.executable, "-c", script],

@@ -34,7 +34,7 @@ def test_an_unexpected_error_with_an_old_library_is_told_as_that(
     def fails(*arguments: object) -> None:
         raise AttributeError("type object 'AttentionInterface' has no attribute 'get_interface'")
 
-    monkeypatch.setattr("attncli.commands._running.choose_kind", fails)
+    monkeypatch.setattr("attncli.cli.common.choose_kind", fails)
     installed["transformers"] = "5.0.0"
     result = cli("show", "a b")
     assert (result.code, result.out) == (1, "") and "attncli needs transformers ≥ 5.3" in result.err

@@ -43,6 +43,36 @@ def write_llama(folder: Path, **changes: Any) -> Path:
     return _write(folder, LlamaModel, config, _word_tokenizer())
 
 
+def write_gemma(folder: Path, *, bidirectional: bool) -> Path:
+    """Write a Gemma of 2 layers × 4 heads that reads one way, or both."""
+    from transformers import Gemma3TextConfig, Gemma3TextModel
+
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+             "head_dim": 8, "intermediate_size": 48, "max_position_embeddings": 64}  # fmt: skip
+    config = Gemma3TextConfig(vocab_size=len(WORDS), use_bidirectional_attention=bidirectional, **sizes)
+    return _write(folder, Gemma3TextModel, config, _word_tokenizer())
+
+
+def write_hybrid(folder: Path) -> Path:
+    """Write an LFM2 of 4 layers, of which 1 and 3 attend and the others are convolutions."""
+    from transformers import Lfm2Config, Lfm2Model
+
+    sizes = {"hidden_size": 32, "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2,
+             "intermediate_size": 48, "max_position_embeddings": 64}  # fmt: skip
+    types = ["conv", "full_attention"] * 2
+    config = Lfm2Config(vocab_size=len(WORDS), layer_types=types, pad_token_id=0, **sizes)
+    return _write(folder, Lfm2Model, config, _word_tokenizer())
+
+
+def write_t5(folder: Path) -> Path:
+    """Write a T5 of 2 + 3 layers × 4 heads."""
+    from transformers import T5Config, T5Model
+
+    config = T5Config(vocab_size=len(WORDS), d_model=32, d_kv=8, num_layers=2, num_decoder_layers=3, num_heads=4,
+                      d_ff=48, decoder_start_token_id=1)  # fmt: skip
+    return _write(folder, T5Model, config, _word_tokenizer())
+
+
 def write_bloom(folder: Path) -> Path:
     """Write a BLOOM decoder, whose family does not go through transformers' attention interface."""
     from transformers import BloomConfig, BloomModel

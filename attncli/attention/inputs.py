@@ -10,8 +10,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from attncli.attention.core import precise
-from attncli.attention.stretches import cut
-from attncli.attention.tiles import closed
+from attncli.attention.strided_views import cut
+from attncli.attention.tiles.partial import closed
 
 
 def without_padding(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attncli.bench.record import Ledger, Question
+from attncli.bench.results import Ledger, Question
 from attncli.errors import ReadError, UsageError
 from attncli.labels import safe_label
 

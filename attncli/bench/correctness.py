@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from attncli.attention.variants import full
-from attncli.bench.contenders import Contender
-from attncli.bench.workload import Workload
+from attncli.bench.entrants import Contender
+from attncli.bench.inputs import Workload
 
 LENGTH = 331
 """Long enough for a few blocks of any pattern, and no multiple of any block."""

@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from attncli.bench.contenders import Contender
+from attncli.bench.entrants import Contender
 from attncli.bench.footprint import peak_extra_bytes
-from attncli.bench.workload import Workload
+from attncli.bench.inputs import Workload
 
 SHORT = 256
 LONG = 1024

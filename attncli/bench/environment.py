@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from attncli.bench.clock import choose_clock, time_call
-from attncli.bench.workload import DTYPES
+from attncli.bench.inputs import DTYPES
 
 PATIENCE = 0.4
 """Seconds that measuring the peak may take."""

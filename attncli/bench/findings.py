@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from attncli.bench.environment import system_load
 from attncli.bench.fit import Crossover, Fit, find_crossover, fit_power
-from attncli.bench.record import Cell, Ledger
+from attncli.bench.results import Cell, Ledger
 from attncli.bench.statistics import Interval, drift, paired_ratio, paired_ratio_interval
 
 NOISY = 0.10

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from attncli.bench.contenders import Contender
 from attncli.bench.cost import predicted_flops
-from attncli.bench.record import Cell, Ledger
+from attncli.bench.entrants import Contender
+from attncli.bench.results import Cell, Ledger
 from attncli.bench.rounds import FEWEST_IN_HASTE
 
 RUNS = FEWEST_IN_HASTE + 1

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from attncli.bench.baseline import Change, settings_of
-from attncli.bench.drawing import CLOCKS, curves_of
 from attncli.bench.findings import Overtaking, crossovers, fits, warnings
 from attncli.bench.fit import Fit
-from attncli.bench.record import Cell, Ledger
+from attncli.bench.results import Cell, Ledger
+from attncli.bench.views import CLOCKS, curves_of
 from attncli.record import Provenance
 from attncli.view import Curves, Header
 

@@ -11,15 +11,15 @@ from dataclasses import dataclass, replace
 import torch
 
 from attncli.bench.clock import Reading, no_garbage_collection, synchronize, time_call
-from attncli.bench.contenders import Contender
 from attncli.bench.correctness import Verdict, can_differentiate, check
 from attncli.bench.cost import Cost, count_flops, measure_costs, predicted_bytes, predicted_flops
-from attncli.bench.drawing import human_seconds
+from attncli.bench.entrants import Contender
 from attncli.bench.footprint import fits, free_bytes, peak_extra_bytes
 from attncli.bench.prediction import affordable, fair_share, predict_seconds, time_for_rounds
-from attncli.bench.record import Cell, Ledger, Question, Status
+from attncli.bench.results import Cell, Ledger, Question, Status
 from attncli.bench.rounds import CONTROL, FEWEST_IN_HASTE, Call, Readings, Stop, repetitions, run_rounds
 from attncli.bench.statistics import is_noise, noise_floor, paired_ratio, paired_ratio_interval
+from attncli.bench.views import human_seconds
 from attncli.memory import human_bytes
 
 TINY = 8

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
-from attncli.commands._choices import Choices, entries_of
-from attncli.commands._options import DEVICES, OutputOptions, spread
+from attncli.cli.choices import Choices, entries_of
+from attncli.cli.options import DEVICES, OutputOptions, spread
 from attncli.errors import CheckFailed, UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from attncli.bench.baseline import Change
-    from attncli.bench.record import Question
+    from attncli.bench.results import Question
 
 EXAMPLES = (
     "attncli bench --seq-len 512,1024,2048,4096 -o bench.png",
@@ -115,8 +115,8 @@ class Care:
 def bench(what: What, care: Care, output: OutputOptions) -> None:
     """Measure attention variants."""
     from attncli.bench.lengths import parse_lengths
-    from attncli.commands._running import plan_output, provenance
-    from attncli.delivery import deliver
+    from attncli.cli.common import plan_output, provenance
+    from attncli.cli.output import deliver
 
     plan = plan_output(output, "Curves", default="table")
     _check(what, care)
@@ -125,8 +125,8 @@ def bench(what: What, care: Care, output: OutputOptions) -> None:
 
     from attncli.bench.baseline import compare, read_baseline
     from attncli.bench.environment import look_around
-    from attncli.bench.record import Ledger
     from attncli.bench.report import bench_view
+    from attncli.bench.results import Ledger
     from attncli.bench.run import run_bench
 
     old = None if care.baseline is None else read_baseline(care.baseline, question, care.threads)
@@ -174,9 +174,9 @@ def _question(what: What, care: Care, lengths: tuple[int, ...]) -> tuple[Questio
     import torch
 
     from attncli.bench.clock import choose_clock
-    from attncli.bench.contenders import choose_contenders
-    from attncli.bench.record import Question
-    from attncli.bench.workload import Workload
+    from attncli.bench.entrants import choose_contenders
+    from attncli.bench.inputs import Workload
+    from attncli.bench.results import Question
 
     _check_device(what.device)
     torch.set_num_threads(care.threads)

@@ -12,8 +12,8 @@ from typing import Annotated
 
 import typer
 
-from attncli.commands._choices import Choices, entries_of
-from attncli.commands._options import OutputOptions, TextInput, spread
+from attncli.cli.choices import Choices, entries_of
+from attncli.cli.options import OutputOptions, TextInput, spread
 
 EXAMPLES = (
     'attncli compare "The animal did not cross the street because it was too tired."',
@@ -24,7 +24,7 @@ EXAMPLES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class CompareOptions:
     """What is compared, on what."""
 
     variants: Annotated[
@@ -44,12 +44,12 @@ class Choice:
 
 
 @spread
-def compare(text: TextInput, choice: Choice, output: OutputOptions) -> None:
+def compare(text: TextInput, choice: CompareOptions, output: OutputOptions) -> None:
     """Compare variants."""
-    from attncli.commands._running import plan_output, provenance
-    from attncli.delivery import deliver
+    from attncli.cli.common import plan_output, provenance
+    from attncli.cli.output import deliver
     from attncli.errors import UsageError
-    from attncli.sources.media import refuse_medium
+    from attncli.inputs.media import refuse_medium
 
     plan = plan_output(output, "MatrixGrid")
     if choice.head >= choice.heads:
@@ -59,9 +59,9 @@ def compare(text: TextInput, choice: Choice, output: OutputOptions) -> None:
     sentence = text.read("compare")
     refuse_medium(sentence)
 
-    from attncli.analysis.views import comparison_view
-    from attncli.sources import comparison
-    from attncli.sources.scratch import ScratchSource
+    from attncli.maps import comparison
+    from attncli.maps.views import comparison_view
+    from attncli.models.scratch import ScratchSource
 
     source = ScratchSource(sentence, heads=choice.heads, d_model=choice.d_model, seed=choice.seed)
     names = (

@@ -16,7 +16,7 @@ from typing import Annotated, Literal, TextIO
 import typer
 
 from attncli import __version__
-from attncli.commands._options import ARGV, OutputOptions, spread
+from attncli.cli.options import ARGV, OutputOptions, spread
 from attncli.errors import CheckFailed
 from attncli.memory import available_bytes, human_bytes
 from attncli.record import Provenance
@@ -73,8 +73,8 @@ class Depth:
 @spread
 def doctor(depth: Depth, output: OutputOptions) -> None:
     """Say what attncli runs on."""
-    from attncli.commands._running import plan_output
-    from attncli.delivery import deliver
+    from attncli.cli.common import plan_output
+    from attncli.cli.output import deliver
 
     plan = plan_output(output, "Table", default="table")
     streams = {"stdout": sys.stdout, "stderr": sys.stderr}
@@ -247,7 +247,7 @@ def terminal_checks(colors: Mapping[str, tuple[str, str]]) -> Iterator[Check]:
 
 def model_checks() -> Iterator[Check]:
     """Look at the hub's cache."""
-    from attncli.sources.folders import cached_models, hub_cache
+    from attncli.models.folders import cached_models, hub_cache
 
     yield Check("models", "cache", str(hub_cache()))
     yield Check("models", "cached", str(len(cached_models())))

@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from attncli import __version__
-from attncli.commands._choices import Choices
-from attncli.commands._options import ARGV, OutputOptions, spread
+from attncli.cli.choices import Choices
+from attncli.cli.options import ARGV, OutputOptions, spread
 from attncli.errors import UsageError, did_you_mean
 from attncli.record import Provenance
 from attncli.registry import FOLDERS, Entry, Parameter, entries
@@ -22,7 +22,7 @@ KINDS = (*FOLDERS, "models")
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ListOptions:
     """Which kind of thing."""
 
     kind: Annotated[
@@ -33,10 +33,10 @@ class Wanted:
 
 
 @spread
-def list_(wanted: Wanted, output: OutputOptions) -> None:
+def list_(wanted: ListOptions, output: OutputOptions) -> None:
     """List what there is to choose from."""
-    from attncli.commands._running import plan_output
-    from attncli.delivery import deliver
+    from attncli.cli.common import plan_output
+    from attncli.cli.output import deliver
 
     plan = plan_output(output, "Table", default="table")
     deliver(list_view(wanted.kind, ARGV.get()), plan)
@@ -58,8 +58,8 @@ def list_view(kind: str | None = None, argv: tuple[str, ...] = ()) -> Table:
 
 
 def _overview(argv: tuple[str, ...]) -> Table:
-    from attncli.sources.folders import cached_models
-    from attncli.sources.shipped import shipped_models
+    from attncli.models.folders import cached_models
+    from attncli.models.shipped import shipped_models
 
     models = (*shipped_models(), *cached_models())
     names = {kind: tuple(entries(kind)) for kind in FOLDERS} | {"models": models}
@@ -91,8 +91,8 @@ def _entries(kind: str, argv: tuple[str, ...]) -> Table:
 
 
 def _models(argv: tuple[str, ...]) -> Table:
-    from attncli.sources.folders import cached_models, hub_cache, resolve_cached
-    from attncli.sources.shipped import MODELS, card, shipped_models
+    from attncli.models.folders import cached_models, hub_cache, resolve_cached
+    from attncli.models.shipped import MODELS, card, shipped_models
 
     found, ours = cached_models(), shipped_models()
     note = "--model also takes any model's folder" + ("" if found else f"; no model in {hub_cache()}")

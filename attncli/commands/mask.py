@@ -9,14 +9,10 @@ matrix of all pairs. With --model it is the mask the model was run with on a tex
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from attncli.commands._choices import Choices, entries_of
-from attncli.commands._options import ModelOptions, OutputOptions, ScratchOptions, TextInput, spread
-from attncli.record import KINDS
+from attncli.cli.options import ModelOptions, OutputOptions, ScratchOptions, TextInput, spread
+from attncli.maps.options import MaskOptions
 
 if TYPE_CHECKING:
     from attncli.view import MatrixGrid
@@ -35,65 +31,13 @@ _LONG = 20_000
 """Patterns of more positions may take seconds to measure."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pattern:
-    """Which mask, and over how many positions."""
-
-    name: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="NAME", help="A mask's or variant's name; with --model the text.", show_default=False
-        ),
-        Choices(entries_of("masks", "variants")),
-    ] = None
-    text: Annotated[
-        str | None,
-        typer.Argument(metavar="TEXT", help="A text whose tokens label the mask.", show_default=False),
-    ] = None
-    seq_len: Annotated[
-        int | None, typer.Option("--seq-len", "-n", metavar="N", min=1, help="Number of query positions.")
-    ] = None
-    key_len: Annotated[
-        int | None,
-        typer.Option("--key-len", metavar="N", min=1, help="Number of keys, where there are more (a cache)."),
-    ] = None
-    causal: Annotated[
-        bool | None,
-        typer.Option(
-            "--causal/--no-causal", help="Hide the future, or not; by default what the pattern does."
-        ),
-    ] = None
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Set one of the pattern's parameters."),
-    ] = None
-    file: Annotated[str | None, typer.Option("--file", metavar="FILE", help="Read the text from a file.")] = (
-        None
-    )
-    pair: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Second sentence, or target text, with --model.")
-    ] = None
-    kind: Annotated[
-        str | None,
-        typer.Option(metavar="KIND", help="encoder, decoder or cross, with --model."),
-        Choices(KINDS),
-    ] = None
-    layer: Annotated[str, typer.Option(metavar="N", help="Layers to look at, with --model.")] = "all"
-    stride: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", min=1, help="With --model: read a long text in windows that advance by N tokens."
-        ),
-    ] = None
-
-
 @spread
-def mask(pattern: Pattern, model: ModelOptions, output: OutputOptions) -> None:
+def mask(pattern: MaskOptions, model: ModelOptions, output: OutputOptions) -> None:
     """Show a mask."""
-    from attncli.commands._pattern import pattern_view
-    from attncli.commands._running import plan_output, sign_of_life
-    from attncli.delivery import deliver
+    from attncli.cli.common import plan_output, sign_of_life
+    from attncli.cli.output import deliver
     from attncli.errors import UsageError
+    from attncli.maps.pattern import pattern_view
 
     plan = plan_output(output, "MatrixGrid")
     if pattern.stride is not None and model.model is None:
@@ -107,12 +51,12 @@ def mask(pattern: Pattern, model: ModelOptions, output: OutputOptions) -> None:
     deliver(view, plan)
 
 
-def _of_model(pattern: Pattern, model: ModelOptions, output: OutputOptions) -> MatrixGrid:
+def _of_model(pattern: MaskOptions, model: ModelOptions, output: OutputOptions) -> MatrixGrid:
     """Run a model and keep the masks it used."""
-    from attncli.analysis.selection import parse_selection
-    from attncli.commands._opening import open_source
-    from attncli.commands._running import choose_kind, provenance, tell_checks
+    from attncli.cli.common import choose_kind, provenance, tell_checks
     from attncli.errors import UsageError
+    from attncli.models.opening import open_source
+    from attncli.observers.selection import parse_selection
 
     lengths = (pattern.seq_len, pattern.key_len)
     if pattern.text is not None or lengths != (None, None) or pattern.settings or pattern.causal is not None:
@@ -124,14 +68,15 @@ def _of_model(pattern: Pattern, model: ModelOptions, output: OutputOptions) -> M
     source = open_source(text, pattern.pair, model, ScratchOptions(), output, stride=pattern.stride)
     kind = choose_kind(source.kinds, pattern.kind)
 
-    from attncli.analysis.observers import MaskOnly
-    from attncli.analysis.views import mask_view, source_title
+    from attncli.maps.views import mask_view, source_title
+    from attncli.observers.masks import MaskOnly
     from attncli.view import Matrix
 
     queries, keys = source.axes(kind)
     layers = parse_selection(pattern.layer, "layer", no_mean="masks have no mean")
     kept = MaskOnly(kind, layers, source.depth(kind), len(queries), len(keys))
     run = source.run([kept])
+    layers.refuse_missing(run, kind, source.depth(kind))
     tell_checks(run, output)
     groups = kept.groups()
     # One mask for several layers is no single layer's; where masks differ, each goes by the first layer that uses it.

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attncli.commands._options import OutputOptions, spread
+from attncli.cli.options import OutputOptions, spread
 
 if TYPE_CHECKING:
+    from attncli.documents.reading import Saved
     from attncli.record import Provenance
-    from attncli.saved.reading import Saved
     from attncli.view import HeadRanking, MatrixGrid
 
 EXAMPLES = (
@@ -31,7 +31,7 @@ EXAMPLES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class RenderOptions:
     """Which run, and which part of it."""
 
     file: Annotated[str, typer.Argument(metavar="FILE", help="A saved run, .npz or .json; - is stdin.")]
@@ -81,7 +81,7 @@ class Choice:
 
         kind = "show" if isinstance(view, MatrixGrid) else view.header.command
         allowed, why, hint = _MEANT_FOR[kind]
-        whole = Choice(self.file)
+        whole = RenderOptions(self.file)
         for name in ("layer", "head", "query", "key", "top", "by", "ascending", "where"):
             if name not in allowed and getattr(self, name) != getattr(whole, name):
                 raise UsageError(f"--{name}: {why}", hint)
@@ -105,13 +105,13 @@ _MEANT_FOR = {
 
 
 @spread
-def render(choice: Choice, output: OutputOptions) -> None:
+def render(choice: RenderOptions, output: OutputOptions) -> None:
     """Draw a saved run."""
     from dataclasses import replace
 
-    from attncli.commands._running import plan_output
-    from attncli.delivery import deliver
-    from attncli.saved.reading import load_run
+    from attncli.cli.common import plan_output
+    from attncli.cli.output import deliver
+    from attncli.documents.reading import load_run
     from attncli.view import HeadRanking, MatrixGrid
 
     view = load_run(choice.file)
@@ -124,21 +124,27 @@ def render(choice: Choice, output: OutputOptions) -> None:
     deliver(_ranked(view, choice) if isinstance(view, HeadRanking) else view, plan)
 
 
-def _ranked(view: HeadRanking, choice: Choice) -> HeadRanking:
+def _ranked(view: HeadRanking, choice: RenderOptions) -> HeadRanking:
     """Rank heads as they are asked for, or leave them as they were saved."""
+    from attncli.heads.rerank import Again, rank_again
     from attncli.labels import safe_label
-    from attncli.saved.ranking import Again, rank_again
 
     again = Again(choice.by, choice.ascending, choice.top, choice.where, choice.layer, choice.head)
     name = "stdin" if choice.file == "-" else safe_label(choice.file)
     return view if again == Again() else rank_again(view, again, name)
 
 
-def _draw(grid: MatrixGrid, choice: Choice, output: OutputOptions) -> None:
+def _draw(grid: MatrixGrid, choice: RenderOptions, output: OutputOptions) -> None:
     """Draw a part of a run's matrices."""
-    from attncli.commands._running import plan_output
-    from attncli.delivery import deliver, say
-    from attncli.saved.choosing import choose_heads, choose_tokens, choose_top, fill, holds_only_strongest
+    from attncli.cli.common import plan_output
+    from attncli.cli.output import deliver, say
+    from attncli.maps.saved_selection import (
+        choose_heads,
+        choose_tokens,
+        choose_top,
+        fill,
+        holds_only_strongest,
+    )
 
     listing = choice.top is not None or grid.top is not None
     plan = plan_output(output, "MatrixGrid", top=choice.top, default="table" if listing else "heatmap")
@@ -152,7 +158,7 @@ def _draw(grid: MatrixGrid, choice: Choice, output: OutputOptions) -> None:
 
 def _drawn_again(made: Provenance) -> Provenance:
     from attncli import __version__
-    from attncli.commands._options import ARGV
+    from attncli.cli.options import ARGV
     from attncli.record import Provenance
 
     original = made if made.original is None else made.original

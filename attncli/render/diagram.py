@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from attncli.labels import cells, fit
 from attncli.registry import Entry
 from attncli.render import Options
-from attncli.render.grids import words
+from attncli.render.grid_text import words
 from attncli.render.mermaid import require_steps
 from attncli.render.table import note_lines, title_lines
 from attncli.view import Node, View

@@ -10,16 +10,16 @@ from dataclasses import replace
 
 from attncli.registry import Entry
 from attncli.render import Options
-from attncli.render.canvas import Line, paint, wrap
-from attncli.render.cells import Pen
-from attncli.render.grids import fact_texts, require_grid, site_names, words
-from attncli.render.head_maps import draw_head_maps
-from attncli.render.layout import labelled
-from attncli.render.legend import legend
+from attncli.render.grid_layout import labelled
+from attncli.render.grid_text import fact_texts, require_grid, site_names, words
 from attncli.render.patches import as_patches
 from attncli.render.scales import scale_of
-from attncli.render.single import draw_single
-from attncli.render.tiles import draw_tiles
+from attncli.render.terminal.canvas import Line, paint, wrap
+from attncli.render.terminal.cells import Pen
+from attncli.render.terminal.head_maps import draw_head_maps
+from attncli.render.terminal.legend import legend
+from attncli.render.terminal.map_tiles import draw_tiles
+from attncli.render.terminal.single_map import draw_single
 from attncli.view import HeadRanking, MatrixGrid, View
 
 ENTRY = Entry(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from attncli.record import Provenance, Token
 from attncli.registry import Entry
 from attncli.render import Options
-from attncli.render.grids import float_texts, strongest_keys
+from attncli.render.grid_text import float_texts, strongest_keys
 from attncli.view import SCHEMA, Curves, Header, HeadRanking, Matrix, MatrixGrid, Steps, Table, View
 
 if TYPE_CHECKING:
@@ -110,8 +110,10 @@ def _token(token: Token) -> dict[str, Any]:
     fields = asdict(token)
     if token.piece in (None, token.text):
         del fields["piece"]
-    for name in ("bytes", "segment"):
-        if fields[name] is None:
+    if token.written == token.text:
+        del fields["written"]
+    for name in ("bytes", "segment", "written"):
+        if fields.get(name, token) is None:
             del fields[name]
     return fields
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from attncli.errors import UsageError
 from attncli.registry import Entry
 from attncli.render import Options
-from attncli.render.grids import words
+from attncli.render.grid_text import words
 from attncli.view import Node, Steps, View
 
 ENTRY = Entry(

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from attncli.registry import Entry
 from attncli.render import Options
-from attncli.render.grids import require_grid
+from attncli.render.grid_text import require_grid
 from attncli.render.json_format import document
 from attncli.view import Matrix, MatrixGrid, View
 

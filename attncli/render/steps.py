@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from attncli.registry import Entry
 from attncli.render import Options
-from attncli.render.grids import words
+from attncli.render.grid_text import words
 from attncli.render.mermaid import require_steps
 from attncli.render.table import draw_rows, note_lines, text_lines, title_lines
 from attncli.view import Step, View

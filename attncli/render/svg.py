@@ -15,6 +15,6 @@ ENTRY = Entry(
 
 def render(view: View, options: Options) -> bytes:
     """Draw a grid as a SVG file, the same bytes each time."""
-    from attncli.render.figure import save
+    from attncli.render.picture.figure import save
 
     return save(view, options, "svg")

@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 
 from attncli.errors import AttnCliError
-from attncli.sources.shipped import MODELS
+from attncli.models.shipped import MODELS
 from attncli.training import card, recipes
 
 

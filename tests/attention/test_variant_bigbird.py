@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
-from attncli.attention.block_layout import BlockLayout
+from attncli.attention.patterns.block_layout import BlockLayout
 from attncli.attention.variants import bigbird
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
 from attncli.attention.core import repeat_kv
-from attncli.attention.flash import flash_attention
+from attncli.attention.tiles.flash import flash_attention
 from attncli.attention.variants import flash, full
 
 

@@ -3,8 +3,8 @@ import torch
 from bench_samples import SMALL
 
 from attncli import registry
-from attncli.bench.contenders import choose_contenders, find_contender, names
-from attncli.bench.workload import Workload
+from attncli.bench.entrants import choose_contenders, find_contender, names
+from attncli.bench.inputs import Workload
 from attncli.errors import UsageError
 
 

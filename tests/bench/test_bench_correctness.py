@@ -4,9 +4,9 @@ from bench_samples import SMALL, contender
 
 from attncli import registry
 from attncli.attention.variants import full
-from attncli.bench.contenders import choose_contenders
 from attncli.bench.correctness import can_differentiate, check
-from attncli.bench.workload import Workload
+from attncli.bench.entrants import choose_contenders
+from attncli.bench.inputs import Workload
 
 
 def scaled(factor: float):

@@ -1,10 +1,10 @@
 import pytest
 import torch
 
-from attncli.bench.contenders import choose_contenders, find_contender
 from attncli.bench.cost import count_flops, extrapolate, measure_costs, predicted_bytes, predicted_flops
+from attncli.bench.entrants import choose_contenders, find_contender
 from attncli.bench.footprint import peak_extra_bytes
-from attncli.bench.workload import Workload
+from attncli.bench.inputs import Workload
 
 
 @pytest.mark.parametrize("causal", [False, True])

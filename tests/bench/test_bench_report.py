@@ -6,10 +6,10 @@ import pytest
 from bench_samples import cell, ledger
 
 from attncli.bench.baseline import Change, compare, read_baseline
-from attncli.bench.drawing import short_ratio
 from attncli.bench.findings import crossovers, fits, warnings
-from attncli.bench.record import Cell
 from attncli.bench.report import bench_view
+from attncli.bench.results import Cell
+from attncli.bench.views import short_ratio
 from attncli.commands.schema import schema_text
 from attncli.errors import ReadError, UsageError
 from attncli.record import Provenance

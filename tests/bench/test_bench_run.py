@@ -5,7 +5,7 @@ import pytest
 from bench_samples import ENVIRONMENT, SMALL, contender
 
 from attncli.bench.clock import Reading
-from attncli.bench.record import Ledger, Question
+from attncli.bench.results import Ledger, Question
 from attncli.bench.run import run_bench
 
 

@@ -158,13 +158,13 @@ def test_an_answer_too_large_for_memory_ends_with_5_and_says_what_to_ask(
 
 
 def test_too_many_numbers_for_text_end_with_5(cli: Cli, monkeypatch) -> None:
-    monkeypatch.setattr("attncli.delivery.LARGEST_TEXT", 8)
+    monkeypatch.setattr("attncli.cli.output.LARGEST_TEXT", 8)
     assert_told(cli("show", "a b c", "-m", "scratch", "--json"), 5, "1 map of 3×3: 9 numbers")
-    monkeypatch.setattr("attncli.sources.scratch.ScratchSource.run", lambda *_: pytest.fail("computed"))
+    monkeypatch.setattr("attncli.models.scratch.ScratchSource.run", lambda *_: pytest.fail("computed"))
     few = ("-m", "scratch", "--layers", "3", "--layer", "0,1", "--heads", "4", "--json")
     assert_told(cli("show", "a b c", *few), 5, "at least 2 maps of 3×3: 18 numbers")
     monkeypatch.undo()
-    monkeypatch.setattr("attncli.delivery.LARGEST_TEXT", 8)
+    monkeypatch.setattr("attncli.cli.output.LARGEST_TEXT", 8)
     assert cli("show", "a b c", "-m", "scratch", "--json", "--yes-large").code == 0
     assert cli("show", "a b c", "-m", "scratch", "--json", "--top", "1").code == 0
 
@@ -172,7 +172,7 @@ def test_too_many_numbers_for_text_end_with_5(cli: Cli, monkeypatch) -> None:
 def test_an_unwritable_output_fails_before_anything_is_computed(
     cli: Cli, monkeypatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("attncli.commands._opening.open_source", lambda *_: pytest.fail("computed"))
+    monkeypatch.setattr("attncli.models.opening.open_source", lambda *_: pytest.fail("computed"))
     (tmp_path / "folder.json").mkdir()
     assert_told(cli("show", "a", "-o", str(tmp_path / "folder.json")), 1, "is a directory")
     (tmp_path / "old.json").write_text("keep me")
@@ -189,7 +189,7 @@ def test_a_full_disk_is_told_and_nothing_is_left(cli: Cli, tmp_path: Path, monke
     def full(self: object, content: bytes) -> int:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("attncli.delivery.os.fsync", lambda _: full(None, b""))
+    monkeypatch.setattr("attncli.cli.output.os.fsync", lambda _: full(None, b""))
     assert_told(cli("show", "a", "-o", str(tmp_path / "x.json")), 1, "No space left on device")
     assert list(tmp_path.iterdir()) == []
 
@@ -197,14 +197,14 @@ def test_a_full_disk_is_told_and_nothing_is_left(cli: Cli, tmp_path: Path, monke
 def test_a_failed_self_check_is_an_error_and_not_a_picture(cli: Cli, monkeypatch, tiny_llama: str) -> None:
     import torch
 
-    monkeypatch.setattr("attncli.sources.checks.OUTPUT_TOLERANCE", {torch.float32: -1.0})
+    monkeypatch.setattr("attncli.capture.checks.OUTPUT_TOLERANCE", {torch.float32: -1.0})
     assert_told(cli("show", "it was", "-m", tiny_llama), 1, "self-check failed: decoder layer 0 head")
     shown = cli("show", "it was", "-m", tiny_llama, "--no-verify")
     assert shown.code == 0 and "unverified" in shown.out
 
 
 def test_a_bug_of_ours_asks_for_debug_and_ends_with_70(cli: Cli, monkeypatch) -> None:
-    monkeypatch.setattr("attncli.commands._running.choose_kind", lambda *_: 1 / 0)
+    monkeypatch.setattr("attncli.cli.common.choose_kind", lambda *_: 1 / 0)
     result = cli("show", "a")
     assert_told(result, 70, "a bug of ours: ZeroDivisionError")
     assert "--debug" in result.err
@@ -215,7 +215,7 @@ def test_a_bug_of_ours_asks_for_debug_and_ends_with_70(cli: Cli, monkeypatch) ->
 def test_memory_that_torch_cannot_have_is_too_large_and_no_bug(cli: Cli, monkeypatch) -> None:
     import torch
 
-    monkeypatch.setattr("attncli.commands._running.choose_kind", lambda *_: torch.empty(2**60))
+    monkeypatch.setattr("attncli.cli.common.choose_kind", lambda *_: torch.empty(2**60))
     assert_told(cli("show", "a"), 5, "out of memory")
 
 
@@ -223,6 +223,6 @@ def test_ctrl_c_ends_with_130(cli: Cli, monkeypatch) -> None:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("attncli.commands._running.choose_kind", interrupt)
+    monkeypatch.setattr("attncli.cli.common.choose_kind", interrupt)
     result = cli("show", "a")
     assert (result.code, result.out, result.err) == (130, "", "")

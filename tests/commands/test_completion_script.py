@@ -179,7 +179,7 @@ def test_values_are_known_without_torch(tmp_path: Path) -> None:
     """Those of every option that has any."""
     script = """
 import sys
-from attncli.cli import _function, command_names
+from attncli.cli.main import _function, command_names
 import inspect
 seen = 0
 for name in command_names():

@@ -338,7 +338,7 @@ def test_a_span_that_no_token_stands_for_is_told(cli: Cli, tiny_bert: str, tmp_p
 def test_a_tokenizer_without_offsets_is_told(cli: Cli, tiny_bert: str, monkeypatch) -> None:
     from dataclasses import replace
 
-    from attncli.sources import preparing
+    from attncli.models import prepared_text as preparing
 
     made = preparing.tokens_from_encoding
 

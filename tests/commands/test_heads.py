@@ -18,7 +18,7 @@ import jsonschema
 import pytest
 from commandline import Cli
 
-from attncli.commands import _corpus_run
+from attncli.heads import corpus_run as _corpus_run
 
 TEXTS = [
     "the animal was too tired .",

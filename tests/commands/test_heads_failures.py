@@ -8,7 +8,7 @@ import tiny
 from commandline import Cli
 from safetensors.torch import load_file, save_file
 
-from attncli.commands import _corpus_run
+from attncli.heads import corpus_run as _corpus_run
 
 TEXTS = [
     "the animal was tired",

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from commandline import Cli
 
-from attncli.commands._ranks import Ranks, ranks_from
 from attncli.errors import UsageError
+from attncli.heads.ranks import Ranks, ranks_from
 
 TEXTS = [
     "the animal was too tired .",
@@ -42,7 +42,7 @@ def start(rank: int, count: int, port: int, *options: str, body: str = "") -> su
         "MASTER_PORT": port,
     }
     environ = {**os.environ, "OMP_NUM_THREADS": "1", **{name: str(value) for name, value in meeting.items()}}
-    code = f"import sys\n{body}\nfrom attncli.cli import main\nsys.exit(main({['heads', *options]!r}))"
+    code = f"import sys\n{body}\nfrom attncli.cli.main import main\nsys.exit(main({['heads', *options]!r}))"
     return subprocess.Popen(
         [sys.executable, "-c", code], env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )

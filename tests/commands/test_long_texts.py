@@ -6,10 +6,10 @@ import pytest
 import tiny
 from commandline import Cli
 
-from attncli.analysis import observers
+from attncli.models.tokens import words_of_text
+from attncli.observers import weights
 from attncli.record import Provenance
 from attncli.render.pooling import fit_to_draw
-from attncli.sources.tokens import words_of_text
 from attncli.view import Header, Matrix, MatrixGrid
 
 LONG = " ".join(["the animal was too tired ."] * 100)  # 600 words
@@ -140,9 +140,9 @@ def test_a_long_axis_is_pooled_beside_a_short_one_whose_tokens_stay() -> None:
 def test_a_picture_beside_a_list_needs_no_whole_map_and_changes_neither(
     cli: Cli, tmp_path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept, whole = [], observers.FullWeights
+    kept, whole = [], weights.FullWeights
     monkeypatch.setattr(
-        observers, "FullWeights", lambda *args, **named: kept.append(args[6:8]) or whole(*args, **named)
+        weights, "FullWeights", lambda *args, **named: kept.append(args[6:8]) or whole(*args, **named)
     )
     common = ("show", LONG, "-m", "scratch", "--top", "3")
     assert cli(*common, "-o", str(tmp_path / "x.svg"), "-o", str(tmp_path / "x.csv")).code == 0

@@ -71,7 +71,7 @@ def test_a_long_pattern_is_a_pooled_picture_with_true_facts(cli: Cli, tmp_path) 
 
 
 def test_a_pooled_picture_has_the_positions_of_its_cells(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    from attncli.commands import _pattern
+    from attncli.maps import pattern as _pattern
 
     monkeypatch.setattr(_pattern, "LARGEST_TEXT", 80)
     monkeypatch.setattr(_pattern, "SIDE", 5)
@@ -131,7 +131,7 @@ def test_a_models_cross_mask_is_full(cli: Cli, tiny_marian: str) -> None:
 
 
 def test_a_path_that_takes_too_long_to_measure_is_left_out_and_told(cli: Cli, monkeypatch) -> None:
-    monkeypatch.setattr("attncli.attention.hops.MOST_WORK", 50_000)
+    monkeypatch.setattr("attncli.attention.patterns.path_length.MOST_WORK", 50_000)
     found = cli("mask", "recurrent", "-n", "30", "--json").json
     assert "path_length" not in found["attention"][0]
     assert "no path length: it is more than 10 layers, and takes too long to measure" in found["notes"]

@@ -137,7 +137,7 @@ def test_drawing_loads_neither_torch_nor_transformers(cli: Cli, tmp_path: Path, 
     script = f"""
 import itertools
 import sys
-from attncli.cli import main
+from attncli.cli.main import main
 for form in {FORMS!r}:
     assert main(["render", {path!r}, "-f", form, "-q", "--head", "mean", "--query", "was"]) == 0
     assert not {{"torch", "transformers", "matplotlib", "tokenizers"}} & set(sys.modules), form
@@ -171,7 +171,7 @@ def test_a_pooled_run_is_drawn_as_it_was_and_only_as_a_whole(cli: Cli, tmp_path:
 
 @pytest.fixture(scope="module")
 def benchmark(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from attncli.cli import main
+    from attncli.cli.main import main
 
     path = tmp_path_factory.mktemp("bench") / "bench.json"
     common = ("--variants", "sdpa,full", "--max-time", "0.2", "--budget", "20", "-q")

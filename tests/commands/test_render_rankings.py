@@ -17,7 +17,7 @@ FORMS = ["table", "heatmap", "md", "csv", "tsv", "ndjson"]
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from attncli.cli import main
+    from attncli.cli.main import main
 
     path = tmp_path_factory.mktemp("heads")
     corpus, saved = path / "corpus.txt", path / "all.json"

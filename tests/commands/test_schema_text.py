@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from commandline import Cli
 
-from attncli.cli import command_names
+from attncli.cli.main import command_names
 from attncli.commands.schema import schema_list_view, schema_names, schema_text
 from attncli.errors import UsageError
+from attncli.models.tokens import words_of_text
 from attncli.record import Provenance, SourceInfo
 from attncli.render import Options
 from attncli.render.json_format import render
-from attncli.sources.tokens import words_of_text
 from attncli.view import Header, Matrix, MatrixGrid
 
 

@@ -72,7 +72,7 @@ def test_a_long_list_is_drawn_again_as_a_list_and_filled_where_a_picture_wants_i
 def test_a_list_of_more_than_ten_million_numbers_is_refused_too(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("attncli.delivery.LARGEST_TEXT", 1000)
+    monkeypatch.setattr("attncli.cli.output.LARGEST_TEXT", 1000)
     result = cli("show", LONG, "-m", "scratch", "--top", "2", "-f", "csv")
     assert result.code == 5 and "1 map of 600×2: 1,200 numbers" in result.err
     assert "--top" not in result.err

@@ -19,7 +19,7 @@ from families.observing import Everything, source_of
 from families.outcome import Outcome, Wrong
 from torch import Tensor
 
-from attncli.cli import main
+from attncli.cli.main import main
 from attncli.errors import AttnCliError
 from attncli.record import Kind
 

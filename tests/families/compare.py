@@ -13,8 +13,8 @@ from families.outcome import Outcome, Wrong
 from torch import Tensor
 
 from attncli.errors import AttnCliError, CaptureError
+from attncli.models.pretrained import PretrainedSource
 from attncli.record import Run
-from attncli.sources.pretrained import PretrainedSource
 
 
 def examine(family: str) -> Outcome:

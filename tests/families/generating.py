@@ -18,10 +18,10 @@ from families.observing import Everything
 from families.outcome import Outcome, Wrong
 
 from attncli.errors import AttnCliError
+from attncli.models.generation import GeneratedSource, Sampling, write
+from attncli.models.loading import Loaded, LoadOptions
+from attncli.models.prepared_text import prepare
 from attncli.record import Run
-from attncli.sources.generation import GeneratedSource, Sampling, write
-from attncli.sources.loading import Loaded, LoadOptions
-from attncli.sources.preparing import prepare
 
 NONE = "–"
 

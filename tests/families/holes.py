@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from attncli.errors import AttnCliError
-from attncli.sources.loading import load
+from attncli.models.loading import load
 
 MOST = 60
 SAME = 1e-6

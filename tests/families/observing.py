@@ -10,10 +10,11 @@ import torch
 from families.outcome import Wrong
 from torch import Tensor
 
+from attncli.models.direction import kind_of_single_stack
+from attncli.models.loading import Loaded, LoadOptions
+from attncli.models.prepared_text import from_inputs
+from attncli.models.pretrained import PretrainedSource
 from attncli.record import Kind, Request, Site, WeightBlock
-from attncli.sources.loading import Loaded, LoadOptions
-from attncli.sources.preparing import from_inputs, kind_of_single_stack
-from attncli.sources.pretrained import PretrainedSource
 
 
 @dataclass

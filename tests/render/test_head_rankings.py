@@ -13,7 +13,7 @@ from render_samples import ranking
 from attncli import registry
 from attncli.labels import cells
 from attncli.render import Options
-from attncli.render.figure import build
+from attncli.render.picture.figure import build
 from attncli.render.scales import ranking_scale
 from attncli.view import Column, HeadRanking
 

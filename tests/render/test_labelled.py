@@ -13,7 +13,7 @@ from render_samples import VARIANTS, grid, header, signed, variants
 from attncli.labels import cells
 from attncli.render import Options, csv_format, heatmap, json_format, markdown, ndjson, npz, svg
 from attncli.render import table as table_format
-from attncli.render.figure import build
+from attncli.render.picture.figure import build
 from attncli.view import MatrixGrid
 
 PLAIN = Options()

@@ -9,7 +9,7 @@ from hypothesis.extra.numpy import arrays
 from render_samples import grid
 
 from attncli.render import Options, json_format
-from attncli.render.grids import float_texts
+from attncli.render.grid_text import float_texts
 
 FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False)
 

@@ -14,8 +14,8 @@ from render_samples import ANIMAL, HOSTILE, grid, header, mask, ranking, signed
 from attncli import visualize_attention
 from attncli.labels import safe_label
 from attncli.render import Options, pdf, png, svg
-from attncli.render.figure import build
-from attncli.render.fonts import families, picture_label
+from attncli.render.picture.figure import build
+from attncli.render.picture.fonts import families, picture_label
 
 FORMATS = {"png": (png, b"\x89PNG"), "svg": (svg, b"<?xml"), "pdf": (pdf, b"%PDF")}
 QUICK = Options(dpi=40)

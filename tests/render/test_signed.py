@@ -16,12 +16,12 @@ from render_samples import header, signed, tokens, variants
 from attncli.labels import cells
 from attncli.render import Options, csv_format, heatmap, json_format, markdown, npz, svg
 from attncli.render import table as table_format
-from attncli.render.cells import FORBIDDEN_CODE, UNDEFINED_CODE, Pen
-from attncli.render.colors import diverging, diverging_color, luminance, palette_color
-from attncli.render.figure import build
-from attncli.render.grids import strongest_keys
+from attncli.render.grid_text import strongest_keys
+from attncli.render.picture.figure import build
 from attncli.render.pooling import Field, pool
 from attncli.render.scales import largest_size, scale_of, signed_number, signed_scale
+from attncli.render.terminal.cells import FORBIDDEN_CODE, UNDEFINED_CODE, Pen
+from attncli.render.terminal.colors import diverging, diverging_color, luminance, palette_color
 from attncli.view import Matrix, MatrixGrid
 
 MODES = ("none", "16", "256", "truecolor")

@@ -16,7 +16,8 @@ from attncli.errors import UsageError
 from attncli.labels import cells
 from attncli.render import Options, heatmap
 from attncli.render import table as table_format
-from attncli.render.colors import (
+from attncli.render.pooling import Field, pool
+from attncli.render.terminal.colors import (
     COLORMAPS,
     RGB,
     color_at,
@@ -26,7 +27,6 @@ from attncli.render.colors import (
     palette_color,
     scale,
 )
-from attncli.render.pooling import Field, pool
 from attncli.view import Matrix, MatrixGrid
 
 ESCAPE = re.compile(r"\x1b\[([0-9;]*)m")

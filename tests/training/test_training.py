@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from attncli.attention.transformer import Shape
-from attncli.sources.trained import TrainedSource
+from attncli.models.trained import TrainedSource
 from attncli.training import decoder, encoder, recipes
 from attncli.training.__main__ import main
 from attncli.training.loop import Schedule

@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from attncli.attention.reach import Layer, Reach, own_positions, segments
+from attncli.attention.patterns.key_runs import Layer, Reach, own_positions, segments
 from attncli.registry import Entry, Parameter
 
 ENTRY = Entry(

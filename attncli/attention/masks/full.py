@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from attncli.attention.reach import Reach, full_reach
+from attncli.attention.patterns.key_runs import Reach, full_reach
 from attncli.registry import Entry
 
 ENTRY = Entry(

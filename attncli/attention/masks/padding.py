@@ -8,7 +8,7 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from attncli.attention.masks.causal import create_causal_mask
-from attncli.attention.reach import Reach, own_positions, segments
+from attncli.attention.patterns.key_runs import Reach, own_positions, segments
 from attncli.registry import Entry, Parameter
 
 ENTRY = Entry(

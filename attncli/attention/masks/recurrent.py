@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from attncli.attention.reach import Reach, own_positions, segments
+from attncli.attention.patterns.key_runs import Reach, own_positions, segments
 from attncli.registry import Entry
 
 ENTRY = Entry(

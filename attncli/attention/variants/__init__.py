@@ -14,9 +14,9 @@ contract tests hold the two together. A variant's parameters are keyword argumen
 they come (`registry.Parameter`); what depends on the lengths is checked by the functions (`ValueError`).
 
 A variant whose pattern leaves pairs out (beyond the future) also has ``reach(query_len, key_len, *, causal,
-**settings) -> Reach``: the pairs of ``mask`` as a few runs of keys for each row (`attncli.attention.reach`), so that
-long sequences are counted, drawn and gone through without the matrix. A variant without it computes all pairs, or all
-that are not in the future; contract tests hold it to that.
+**settings) -> Reach``: the pairs of ``mask`` as a few runs of keys for each row
+(`attncli.attention.patterns.key_runs`), so that long sequences are counted, drawn and gone through without the
+matrix. A variant without it computes all pairs, or all that are not in the future; contract tests hold it to that.
 """
 
 from __future__ import annotations

@@ -24,14 +24,14 @@ from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attncli.attention.block_layout import BlockLayout
 from attncli.attention.core import precise
-from attncli.attention.flash import flash_attention
 from attncli.attention.inputs import check_lengths, check_self_attention, without_padding
-from attncli.attention.patterns import pattern_weights
-from attncli.attention.reach import Reach, Segments, segments
-from attncli.attention.stretches import cut, pick
-from attncli.attention.tiles import attend_tile, closed
+from attncli.attention.patterns.block_layout import BlockLayout
+from attncli.attention.patterns.key_runs import Reach, Segments, segments
+from attncli.attention.plain_form import pattern_weights
+from attncli.attention.strided_views import cut, pick
+from attncli.attention.tiles.flash import flash_attention
+from attncli.attention.tiles.partial import attend_tile, closed
 from attncli.registry import Entry, Parameter
 
 ENTRY = Entry(

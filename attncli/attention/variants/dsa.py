@@ -17,11 +17,11 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from attncli.attention.chunks import join
 from attncli.attention.core import attention_scores, attention_weights, repeat_kv
+from attncli.attention.key_selection import gather_attend, lightning_index, select
 from attncli.attention.masks.causal import create_causal_mask
-from attncli.attention.reach import Reach, full_reach
-from attncli.attention.selection import gather_attend, lightning_index, select
+from attncli.attention.patterns.key_runs import Reach, full_reach
+from attncli.attention.tiles.chunks import join
 from attncli.registry import Entry, Parameter
 
 ENTRY = Entry(

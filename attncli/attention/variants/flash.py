@@ -1,7 +1,7 @@
 """FlashAttention: full attention, exactly, in tiles that never make the weight matrix.
 
 Same products and same result as full attention; what is saved is memory, and the time that moving it takes. How it
-goes is told in `attncli.attention.flash`.
+goes is told in `attncli.attention.tiles.flash`.
 
 Reference:
     Dao et al. 2022, FlashAttention, arXiv 2205.14135; Dao 2023, FlashAttention-2, arXiv 2307.08691.
@@ -12,7 +12,7 @@ from __future__ import annotations
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from attncli.attention.flash import flash_attention
+from attncli.attention.tiles.flash import flash_attention
 from attncli.attention.variants import full
 from attncli.registry import Entry, Parameter
 

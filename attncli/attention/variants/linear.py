@@ -16,9 +16,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn.functional import pad
 
-from attncli.attention.chunks import join
 from attncli.attention.core import repeat_kv
 from attncli.attention.masks.causal import create_causal_mask
+from attncli.attention.tiles.chunks import join
 from attncli.registry import Entry, Parameter
 
 ENTRY = Entry(

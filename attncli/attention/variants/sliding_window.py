@@ -27,14 +27,14 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from attncli.attention.band import Band
 from attncli.attention.core import precise
-from attncli.attention.flash import flash_attention
 from attncli.attention.inputs import stack
-from attncli.attention.patterns import pattern_weights
-from attncli.attention.reach import Reach, own_positions, segments
-from attncli.attention.stretches import cut
-from attncli.attention.tiles import attend_tile, closed
+from attncli.attention.patterns.key_runs import Reach, own_positions, segments
+from attncli.attention.plain_form import pattern_weights
+from attncli.attention.strided_views import cut
+from attncli.attention.tiles.flash import flash_attention
+from attncli.attention.tiles.partial import attend_tile, closed
+from attncli.attention.tiles.window_tiles import Band
 from attncli.registry import Entry, Parameter
 
 ENTRY = Entry(

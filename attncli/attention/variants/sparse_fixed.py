@@ -24,10 +24,10 @@ from torch import Tensor
 
 from attncli.attention.core import repeat_kv
 from attncli.attention.inputs import check_lengths, check_self_attention, stack
-from attncli.attention.patterns import pattern_weights
-from attncli.attention.reach import Reach, segments
-from attncli.attention.stretches import cut
-from attncli.attention.tiles import ROWS, attend_tile, closed, extent
+from attncli.attention.patterns.key_runs import Reach, segments
+from attncli.attention.plain_form import pattern_weights
+from attncli.attention.strided_views import cut
+from attncli.attention.tiles.partial import ROWS, attend_tile, closed, extent
 from attncli.registry import Entry, Parameter
 
 ENTRY = Entry(

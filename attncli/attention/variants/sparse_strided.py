@@ -23,12 +23,12 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from attncli.attention.band import Band
 from attncli.attention.inputs import Stacked, check_self_attention, stack
-from attncli.attention.patterns import pattern_weights
-from attncli.attention.reach import Reach, segments
-from attncli.attention.stretches import cut
-from attncli.attention.tiles import Partial, attend_part, closed, join
+from attncli.attention.patterns.key_runs import Reach, segments
+from attncli.attention.plain_form import pattern_weights
+from attncli.attention.strided_views import cut
+from attncli.attention.tiles.partial import Partial, attend_part, closed, join
+from attncli.attention.tiles.window_tiles import Band
 from attncli.registry import Entry, Parameter
 
 ENTRY = Entry(

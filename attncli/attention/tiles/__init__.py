@@ -1,0 +1,1 @@
+"""Attention a tile at a time."""

@@ -1,0 +1,1 @@
+"""Watching a model while it runs: its attention operations become blocks of weights."""

@@ -1,0 +1,129 @@
+"""What commands that run a model have in common: where the answer goes, signs of life, and telling what was checked."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from attncli import __version__
+from attncli.cli.options import ARGV, COLORMAPS, OutputOptions
+from attncli.cli.output import PICTURES, Plan, Wish, plan, say
+from attncli.errors import UsageError, did_you_mean
+from attncli.labels import safe_label
+from attncli.record import KINDS, Kind, Provenance, Run
+
+
+def choose_kind(kinds: Sequence[Kind], asked: str | None) -> Kind:
+    """Give the kind of attention to show: the one asked for, else cross-attention where there is any.
+
+    Raises:
+        UsageError: The model, or this pass of it, has no such attention.
+    """
+    if asked is None:
+        return "cross" if "cross" in kinds else kinds[0]
+    for kind in kinds:
+        if kind == asked:
+            return kind
+    if asked not in KINDS:
+        raise UsageError(f"--kind {asked}: no such kind", did_you_mean(asked, KINDS))
+    hint = "of an encoder–decoder, --pair TEXT gives the target side" if kinds == ("encoder",) else None
+    raise UsageError(f"--kind {asked}: there is only {' and '.join(kinds)} attention here", hint)
+
+
+def plan_output(
+    output: OutputOptions, view: str, *, top: int | None = None, default: str = "heatmap"
+) -> Plan:
+    """Check where the answer should go, before anything is computed.
+
+    Args:
+        top: How many keys of a row to list, where a list is wanted.
+
+    Raises:
+        UsageError: The wishes contradict each other.
+        WriteError: A file cannot be written.
+    """
+    if output.json and output.format not in ("auto", "json"):
+        raise UsageError(f"--json and --format {output.format} contradict each other")
+    if output.colormap not in COLORMAPS:
+        raise UsageError(
+            f"--colormap {output.colormap}: no such colours", did_you_mean(output.colormap, COLORMAPS)
+        )
+    wish = Wish(
+        format="json" if output.json else output.format,
+        outputs=tuple(output.output or ()),
+        color=output.color,
+        width=output.width,
+        quiet=output.quiet,
+        colormap=output.colormap,
+        raw_tokens=output.raw_tokens,
+        csv_safe=output.csv_safe,
+        no_clobber=output.no_clobber,
+        yes_large=output.yes_large,
+        dpi=output.dpi,
+    )
+    found = plan(wish, view, default=default)
+    if top is not None and PICTURES.issuperset(found.formats):
+        raise UsageError(
+            "--top lists keys, and a picture shows all of them", "leave it out, or add -o FILE.csv"
+        )
+    return found
+
+
+@contextmanager
+def sign_of_life(line: str, output: OutputOptions) -> Iterator[None]:
+    """Show a line on stderr while something takes its time, and take it away afterwards; only on a terminal."""
+    shown = sys.stderr is not None and sys.stderr.isatty() and not output.quiet and not output.no_progress
+    if shown:
+        sys.stderr.write(line)
+        sys.stderr.flush()
+    try:
+        yield
+    finally:
+        if shown:
+            sys.stderr.write("\r" + " " * len(line) + "\r")
+            sys.stderr.flush()
+
+
+def provenance(run: Run | None = None) -> Provenance:
+    """Say with what an answer is made."""
+    pretrained = run is not None and run.source.kind == "pretrained"
+    return Provenance(
+        attncli=__version__,
+        torch=_version("torch"),
+        transformers=_version("transformers") if pretrained else None,
+        peft=_version("peft") if run is not None and run.source.adapter is not None else None,
+        argv=ARGV.get(),
+        seed=None if run is None else run.seed,
+    )
+
+
+def tell_checks(run: Run, output: OutputOptions) -> None:
+    """With ``-v``, say on stderr what was captured and how far the self-checks were from failing."""
+    if not output.verbose:
+        return
+    name, adapter = safe_label(run.source.name), run.source.adapter
+    applied = "" if adapter is None else f", with the adapter {safe_label(adapter)}"
+    say(f"source: {name} ({run.source.family}, {run.source.dtype}, {run.source.device}{applied})")
+    seen = ", ".join(f"{sum(site.kind == kind for site in run.sites)} {kind}" for kind in KINDS)
+    stopped = "; then the model was stopped" if run.stopped else ""
+    say(
+        f"attention operations: {seen}; looked into {len(run.reports)}, through {run.source.capture}{stopped}"
+    )
+    if run.reports:
+        say(
+            f"largest distance of a row's sum from 1: {max(report.row_sum_error for report in run.reports):.2g}"
+        )
+        say(f"largest weight on a forbidden key: {max(report.forbidden for report in run.reports):.2g}")
+    outputs = [report.output_error for report in run.reports if report.output_error is not None]
+    if outputs:
+        say(f"largest difference from the model's own output, of its largest value: {max(outputs):.2g}")
+
+
+def _version(package: str) -> str | None:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None

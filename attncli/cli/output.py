@@ -1,0 +1,390 @@
+"""Takes a view to where the user wants it: stdout in one format, files in others, nothing half-written."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from attncli import registry
+from attncli.errors import ClosedPipe, TooLargeError, UsageError, WriteError, did_you_mean
+from attncli.labels import safe_label, visible_controls
+from attncli.render import Format, Options
+from attncli.terminal import Abilities, abilities, silence
+from attncli.view import MatrixGrid, View
+
+LARGEST_TEXT = 10_000_000
+"""More numbers than this are not written as text unless asked for with --yes-large."""
+
+LISTS = frozenset({"table", "md", "csv", "tsv", "json", "ndjson"})
+"""Formats that show no more than the strongest keys of each row where a view has a `top`."""
+
+PICTURES = frozenset({"heatmap", "png", "svg", "pdf"})
+"""Formats that pool what they cannot draw: there a pooled answer shows as much, in less memory."""
+
+_HUMAN = ("heatmap", "table", "steps", "diagram")
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What the user said about output.
+
+    Args:
+        format: For stdout: a format's name, or ``auto``.
+        outputs: Files to write; ``-`` is stdout.
+    """
+
+    format: str = "auto"
+    outputs: tuple[str, ...] = ()
+    color: str = "auto"
+    width: int | None = None
+    quiet: int = 0
+    colormap: str = "viridis"
+    raw_tokens: bool = False
+    csv_safe: bool = False
+    no_clobber: bool = False
+    yes_large: bool = False
+    dpi: int = 150
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Where a view will go, checked before anything is computed.
+
+    Args:
+        files: Path and format of each file.
+        stdout: The format for stdout; None where nothing goes there.
+    """
+
+    wish: Wish
+    files: tuple[tuple[Path, str], ...]
+    stdout: str | None
+    screen: Abilities
+
+    @property
+    def formats(self) -> frozenset[str]:
+        """The formats that the view will be written in."""
+        return frozenset(name for _, name in self.files) | ({self.stdout} if self.stdout else frozenset())
+
+    @property
+    def lists(self) -> bool:
+        """Whether all of them show no more than each row's strongest keys where just these are wanted."""
+        return LISTS.issuperset(self.formats)
+
+
+def plan(wish: Wish, view: str, *, default: str = "heatmap") -> Plan:
+    """Check the output wishes against what there is, and that each file can be written.
+
+    Args:
+        view: Name of the kind of view that will come: ``MatrixGrid``, ``Table``.
+        default: Format of stdout where the user wants ``auto``.
+
+    Raises:
+        UsageError: An unknown format or ending, or two that contradict each other.
+        WriteError: A file cannot be written.
+    """
+    formats = _formats_for(view)
+    screen = abilities(sys.stdout, color=wish.color, width=wish.width)
+    if wish.format != "auto" and wish.format not in formats:
+        raise _no_format(wish.format, view, formats)
+    named = [output for output in wish.outputs if output != "-"]
+    files = [(Path(output), _format_of_file(output, wish.format, view, formats)) for output in named]
+    # A format that was asked for goes to stdout too, unless one of the files has it already.
+    asked = wish.format != "auto" and wish.format not in [name for _, name in files]
+    to_stdout = asked or not named or "-" in wish.outputs
+    chosen = default if wish.format == "auto" else wish.format
+    if to_stdout:
+        _check_open("-o FILE writes a file")
+    if to_stdout and formats[chosen].attributes["binary"] and screen.tty:
+        raise UsageError(
+            f"--format {chosen} is not for a terminal", f"-o FILE{_suffix(formats[chosen])} writes a file"
+        )
+    for path, _ in files:
+        _check_writable(path, wish.no_clobber)
+    return Plan(wish, tuple(files), chosen if to_stdout else None, screen)
+
+
+def deliver(view: View, to: Plan, pictures: View | None = None) -> None:
+    """Render a view and write it everywhere it should go.
+
+    Args:
+        pictures: What formats that draw show instead, where the view is a list.
+
+    Raises:
+        TooLargeError: So many numbers as text would help nobody.
+        WriteError: A file could not be written; none is left half-written.
+    """
+    _check_size(view, to)
+    for path, name in to.files:
+        _write_file(path, _render(name, _for(name, view, pictures), _options_for_file(to)), to)
+    options = _options_for_screen(to)
+    if to.stdout is not None:
+        write_stdout(_render(to.stdout, _for(to.stdout, view, pictures), options), to.screen)
+    has_notes = to.stdout in _HUMAN and (
+        to.stdout != "table" or options.terminal
+    )  # in a pipe a table is bare rows
+    if not has_notes and not to.wish.quiet:
+        for note in view.header.notes:
+            say(f"note: {note}")
+
+
+def _for(name: str, view: View, pictures: View | None) -> View:
+    return view if pictures is None or name not in PICTURES else pictures
+
+
+def deliver_text(text: str, to: Plan | None = None) -> None:
+    """Write a text as it is, a schema or a script: to stdout, or where a plan says.
+
+    Raises:
+        WriteError: The disk behind stdout is full, or the like.
+    """
+    if to is not None:
+        for path, _ in to.files:
+            _write_file(path, text.encode(), to)
+    if to is None or to.stdout is not None:
+        write_stdout(text.encode(), abilities(sys.stdout))
+
+
+def _write_file(path: Path, content: bytes, to: Plan) -> None:
+    size = write_whole(path, content, no_clobber=to.wish.no_clobber)
+    if not to.wish.quiet:
+        say(f"wrote {safe_label(str(path))} ({size:,} bytes)")
+
+
+def say(line: str) -> None:
+    """Write one line to stderr, whatever it can encode; controls in it are made visible.
+
+    Where nobody reads stderr any more, the line is dropped.
+    """
+    stream = sys.stderr
+    if stream is None:
+        return  # closed by the shell: 2>&-
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    line = "\n".join(map(visible_controls, line.split("\n")))
+    try:
+        stream.write(line.encode(encoding, "backslashreplace").decode(encoding) + "\n")
+        stream.flush()
+    except BrokenPipeError:
+        silence(stream)
+
+
+def write_stdout(content: bytes, screen: Abilities) -> None:
+    """Write bytes to stdout, in its encoding where they are text.
+
+    Raises:
+        ClosedPipe: Nobody reads any more.
+        WriteError: The disk behind stdout is full, or the like.
+    """
+    if not screen.unicode:
+        try:
+            content = content.decode("utf-8").encode(screen.encoding, "backslashreplace")
+        except UnicodeDecodeError:
+            pass  # a picture or an archive
+    _check_open()
+    try:
+        sys.stdout.flush()
+        _write_all(sys.stdout.buffer, content)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError as error:
+        raise ClosedPipe("stdout is closed") from error
+    except OSError as error:
+        raise WriteError(f"stdout: {_reason(error)}") from error
+
+
+def _check_open(hint: str | None = None) -> None:
+    if sys.stdout is None:  # what a program gets that is started with stdout closed
+        raise WriteError("stdout is closed", hint)
+
+
+def _write_all(stream: BinaryIO, content: bytes) -> None:
+    """Write everything: with PYTHONUNBUFFERED the stream is raw, and a write may take just the first part."""
+    rest = memoryview(content)
+    while rest:
+        rest = rest[stream.write(rest) or 0 :]
+
+
+def write_whole(path: Path, content: bytes, *, no_clobber: bool = False) -> int:
+    """Write a file whole or not at all: a temporary file beside it takes its place when it is complete.
+
+    Links are followed; pipes and devices are written to as they are.
+
+    Returns:
+        Number of bytes.
+
+    Raises:
+        WriteError: It could not be written.
+    """
+    try:
+        if _is_special(path):
+            with path.open("wb") as stream:
+                stream.write(content)
+        else:
+            _replace(Path(os.path.realpath(path)), content, no_clobber)
+    except BrokenPipeError as error:
+        raise ClosedPipe(f"{safe_label(str(path))} is closed") from error
+    except OSError as error:
+        raise WriteError(f"{safe_label(str(path))}: {_reason(error)}") from error
+    return len(content)
+
+
+def _replace(path: Path, content: bytes, no_clobber: bool) -> None:
+    temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}.part")
+    try:
+        with temporary.open("xb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        if path.exists():
+            os.chmod(temporary, stat.S_IMODE(path.stat().st_mode))
+        if no_clobber:
+            os.link(temporary, path)  # unlike replace, this fails where the file has come up meanwhile
+        else:
+            os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _check_writable(path: Path, no_clobber: bool) -> None:
+    shown = safe_label(str(path))
+    if _is_special(path):
+        return
+    if path.is_dir():
+        raise WriteError(f"{shown}: is a directory", f"name a file in it: {shown.rstrip('/')}/heads.png")
+    if no_clobber and path.exists():
+        raise WriteError(f"{shown}: exists already (--no-clobber)")
+    target = Path(os.path.realpath(path))
+    if target.exists() and not os.access(target, os.W_OK):
+        raise WriteError(f"{shown}: {os.strerror(errno.EACCES)}")
+    probe = target.with_name(f".{target.name}.{os.urandom(4).hex()}.part")
+    try:
+        probe.open("xb").close()
+        probe.unlink()
+    except OSError as error:
+        raise WriteError(f"{shown}: {_reason(error)}") from error
+
+
+def _is_special(path: Path) -> bool:
+    """Tell a pipe or a device, which is written to as it is, from a file."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False
+    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
+
+
+def _formats_for(view: str) -> Mapping[str, registry.Entry]:
+    return {name: entry for name, entry in registry.entries("formats").items() if view in _views(entry)}
+
+
+def _views(entry: registry.Entry) -> Sequence[str]:
+    return cast(Sequence[str], entry.attributes["views"])
+
+
+def _suffixes(entry: registry.Entry) -> Sequence[str]:
+    return cast(Sequence[str], entry.attributes["suffixes"])
+
+
+def _suffix(entry: registry.Entry) -> str:
+    return next(iter(_suffixes(entry)), "")
+
+
+def _format_of_file(output: str, asked: str, view: str, formats: Mapping[str, registry.Entry]) -> str:
+    suffix = Path(output).suffix.lower()
+    by_suffix = {ending: name for name, entry in formats.items() for ending in _suffixes(entry)}
+    name = by_suffix.get(suffix)
+    shown = safe_label(output)
+    if name is None:
+        others = {ending for entry in registry.entries("formats").values() for ending in _suffixes(entry)}
+        if suffix in others:
+            raise UsageError(
+                f"{shown}: this answer has no {suffix} form", f"it has {', '.join(sorted(by_suffix))}"
+            )
+        if asked == "auto":
+            raise UsageError(f"{shown}: its ending names no format", f"use {', '.join(sorted(by_suffix))}")
+        return asked
+    data = [
+        n
+        for n, entry in formats.items()
+        if n not in _HUMAN and not entry.attributes["binary"] and _suffix(entry)
+    ]
+    if asked != name and asked in data and name in data:
+        raise UsageError(
+            f"--format {asked} and -o {shown} contradict each other",
+            f"give the file the ending {_suffix(formats[asked])}, or leave --format out",
+        )
+    return name
+
+
+def _no_format(name: str, view: str, formats: Mapping[str, registry.Entry]) -> UsageError:
+    if name in registry.entries("formats"):
+        return UsageError(
+            f"--format {name}: this answer has no such form", f"choose from: {', '.join(formats)}"
+        )
+    return UsageError(f"--format {name}: no such format", did_you_mean(name, ["auto", *formats]))
+
+
+def _check_size(view: View, to: Plan) -> None:
+    if isinstance(view, MatrixGrid):
+        refuse_too_many(to, len(view.matrices), len(view.query_tokens), len(view.key_tokens), view.top)
+
+
+def refuse_too_many(
+    to: Plan, maps: int, rows: int, columns: int, top: int | None, *, at_least: bool = False
+) -> None:
+    """Refuse to write so many numbers as text, unless the user wants just that.
+
+    Args:
+        top: How many of a row are listed; None for all.
+        at_least: Whether there are so many maps or more.
+
+    Raises:
+        TooLargeError: They are too many.
+    """
+    if to.wish.yes_large:
+        return
+    columns = columns if top is None else min(top, columns)
+    count = maps * rows * columns
+    names = [name for _, name in to.files] + ([to.stdout] if to.stdout else [])
+    texts = [name for name in names if name in ("json", "ndjson", "csv", "tsv", "md")]
+    if count > LARGEST_TEXT and texts:
+        shape = f"{'at least ' * at_least}{maps} map{'s' if maps > 1 else ''} of {rows:,}×{columns:,}"
+        less = "-o run.npz, --top K" if top is None else "-o run.npz"
+        raise TooLargeError(
+            f"{shape}: {count:,} numbers, about {count * 12 / 2**20:,.0f} MiB as {texts[0]}",
+            f"use {less}, fewer layers and heads, or --yes-large",
+        )
+
+
+def _render(name: str, view: View, options: Options) -> bytes:
+    return cast(Format, registry.load("formats", name)).render(view, options)
+
+
+def _options_for_screen(to: Plan) -> Options:
+    options = _options(to)
+    # A table in a pipe is for programs: never cut. A heatmap has a width wherever it goes.
+    free = to.stdout == "table" and not to.screen.tty and to.wish.width is None
+    return replace(
+        options,
+        width=None if free else to.screen.width,
+        color=to.screen.color,
+        unicode=to.screen.unicode,
+        terminal=to.screen.tty or to.wish.width is not None or to.wish.format == "table",
+    )
+
+
+def _options_for_file(to: Plan) -> Options:
+    return replace(_options(to), width=to.wish.width)
+
+
+def _options(to: Plan) -> Options:
+    wish = to.wish
+    return Options(colormap=wish.colormap, raw_tokens=wish.raw_tokens, csv_safe=wish.csv_safe, dpi=wish.dpi)
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or str(error)

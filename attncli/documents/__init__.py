@@ -1,0 +1,1 @@
+"""Saved runs, read back into views, without a model."""

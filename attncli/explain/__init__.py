@@ -1,0 +1,1 @@
+"""One row of attention, step by step."""

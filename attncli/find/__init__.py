@@ -1,0 +1,1 @@
+"""Heads that link one word to another."""

@@ -1,0 +1,149 @@
+"""From the document of ``find`` to what is shown of it: table, map, rows. Without torch, as for saved ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from attncli.find.ranked_heads import FEW, SITE, Head, head_maps, head_name, how_many, where
+from attncli.view import Column, Header, HeadMap, HeadRanking, Table
+
+Document = Mapping[str, Any]
+
+LINK = ("weight", "average", "excess", "ratio", "place")
+"""The numbers of a head that links two words."""
+
+SHARE = ("mean", "low", "high", "hits", "rows")
+"""The numbers of how often an answer was right."""
+
+
+def found_of(document: Document, header: Header) -> HeadRanking:
+    """Make the view of what ``find`` found.
+
+    Args:
+        document: The keys of its JSON document, besides those that all documents have.
+    """
+    over_pairs = document["by"] == "accuracy"
+    heads = document["heads"]
+    maps = tuple(map(_map, document["maps"])) if "maps" in document else head_maps(_values(document))
+    count = sum(int(np.isfinite(map_.values).sum()) for map_ in maps)
+    shown = heads if document.get("top") is not None else heads[:FEW]
+    title = how_many(len(shown), max(count, len(heads)), document["by"])
+    people = Table(
+        replace(header, title=title, notes=()),
+        _PAIR_COLUMNS if over_pairs else _LINK_COLUMNS,
+        tuple(
+            (rank, head_name(_site(head)), *(_pair_cells if over_pairs else _link_cells)(head, document))
+            for rank, head in enumerate(shown, 1)
+        ),
+    )
+    names = ("accuracy", "low", "high", "hits", "pairs") if over_pairs else LINK
+    rows = (_share(head["metrics"]["accuracy"]) if over_pairs else _link(head["metrics"]) for head in heads)
+    data = Table(
+        header,
+        (*SITE, *map(Column, names)),
+        tuple((*_site(head), *row) for head, row in zip(heads, rows, strict=True)),
+        "heads",
+    )
+    tables = (people, _comparison(document, header)) if over_pairs else (people,)
+    return HeadRanking(header, Column(document["by"]), maps, tables, data, document)
+
+
+def map_entry(map_: HeadMap) -> dict[str, object]:
+    """Give a map for the JSON document."""
+    return {"kind": map_.kind, "layers": map_.layers, "heads": map_.heads, "values": list(map_.values)}
+
+
+def _map(entry: Document) -> HeadMap:
+    values = np.array(
+        [[np.nan if value is None else value for value in row] for row in entry["values"]], np.float32
+    )
+    return HeadMap(entry["kind"], tuple(entry["layers"]), tuple(entry["heads"]), values)
+
+
+def _values(document: Document) -> dict[Head, float | None]:
+    """Give what heads are ranked by, where no map says it of those that are not listed too."""
+    by = document["by"]
+    return {
+        _site(head): head["metrics"]["accuracy"]["mean"] if by == "accuracy" else head["metrics"][by]
+        for head in document["heads"]
+    }
+
+
+def _site(head: Document) -> Head:
+    return head["kind"], head["layer"], head["head"]
+
+
+# Two words of a text
+
+_LINK_COLUMNS = (
+    Column("rank"),
+    Column("head"),
+    Column("weight"),
+    Column("average"),
+    Column("excess"),
+    Column("ratio", digits=1),
+    Column("place", right=True),
+)
+
+
+def _link_cells(head: Document, document: Document) -> tuple[object, ...]:
+    *numbers, place = _link(head["metrics"])
+    return *numbers, f"{place} of {1 + document['searched']['rivals']}"
+
+
+def _link(metrics: Document) -> tuple[object, ...]:
+    """Give a head's numbers in as many digits as the weights behind them have."""
+    short = (None if metrics[name] is None else np.float32(metrics[name]) for name in LINK[:-1])
+    return *short, metrics["place"]
+
+
+# Labelled pairs
+
+_PAIR_COLUMNS = (
+    Column("rank"),
+    Column("head"),
+    Column("right", right=True),
+    Column("accuracy"),
+    Column("interval", "95 % interval", right=True),
+    Column("above_offset"),
+)
+
+
+def _pair_cells(head: Document, document: Document) -> tuple[object, ...]:
+    share = head["metrics"]["accuracy"]
+    return *_share_cells(share), share["mean"] - document["offset"]["mean"]
+
+
+def _share(share: Document) -> tuple[object, ...]:
+    return tuple(share[name] for name in SHARE)
+
+
+def _share_cells(share: Document) -> tuple[str, float, str]:
+    return f"{share['hits']}/{share['rows']}", share["mean"], f"{share['low']:.3f}–{share['high']:.3f}"
+
+
+def _comparison(document: Document, header: Header) -> Table:
+    """Put the best head beside the best constant offset, on all texts and on those that had no say."""
+    best, offset, held = document["heads"][0], document["offset"], document["held_out"]
+    rows = [
+        ("all", f"best head, {head_name(_site(best))}", best["metrics"]["accuracy"]),
+        ("all", f"best offset, {where(offset['offset'])}", offset),
+    ]
+    if held is not None:
+        rows += [
+            ("held out", f"head, {head_name(_site(held))}", held["scored"]),
+            ("held out", f"offset, {where(held['offset']['offset'])}", held["offset"]),
+        ]
+    columns = (
+        Column("texts"),
+        Column("answer"),
+        Column("right", right=True),
+        Column("accuracy"),
+        Column("interval", "95 % interval", right=True),
+    )
+    header = replace(header, title="The best head beside the best constant answer", notes=())
+    return Table(header, columns, tuple((texts, what, *_share_cells(share)) for texts, what, share in rows))

@@ -1,0 +1,181 @@
+"""What ``find`` makes of its options for one text: two words of it, and the heads that link them."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from attncli.cli.common import choose_kind, provenance
+from attncli.cli.options import ModelOptions, OutputOptions, ScratchOptions, TextInput
+from attncli.errors import CaptureError, UsageError
+from attncli.find.options import FindOptions, WordOptions
+from attncli.labels import safe_label
+from attncli.models.opening import Opened, open_source
+from attncli.observers.selection import Selection, parse_selection
+from attncli.record import Kind, Run, Span, Tokens
+from attncli.view import HeadRanking
+
+if TYPE_CHECKING:
+    from attncli.find.word_pair import Question
+
+_LONGEST_TEXT = 200
+
+
+@dataclass(frozen=True)
+class Search:
+    """Which heads are searched, of which model."""
+
+    wanted: FindOptions
+    layers: Selection
+    heads: Selection
+    model: ModelOptions
+    output: OutputOptions
+
+    @classmethod
+    def of(cls, wanted: FindOptions, model: ModelOptions, output: OutputOptions) -> Search:
+        """Read the selections.
+
+        Raises:
+            UsageError: They do not parse, or ask for a mean.
+        """
+        why = "find looks at heads one by one"
+        layers = parse_selection(wanted.layer, "layer", no_mean=why)
+        heads = parse_selection(wanted.head, "head", no_mean=why)
+        return cls(wanted, layers, heads, model, output)
+
+    def show_command(self, text: str, file: str | None = None) -> str:
+        """Write the command that shows a head on a text, up to the head."""
+        given = _quoted(text) if file is None else f"--file {_quoted(file)}"
+        pair = "" if self.wanted.pair is None else f" --pair {_quoted(self.wanted.pair)}"
+        kind = "" if self.wanted.kind is None else f" --kind {self.wanted.kind}"
+        return f"attncli show {given} -m {_quoted(self.model.model or '')}{pair}{kind}"
+
+
+def check_words(text: TextInput, words: WordOptions, wanted: FindOptions, model: ModelOptions) -> None:
+    """Refuse options that do not go together, before anything is loaded.
+
+    Raises:
+        UsageError: They do not.
+    """
+    if model.model in (None, "scratch"):
+        raise UsageError("find needs a trained model: random weights link no words", "-m names one")
+    if words.examples is not None:
+        named = words.from_ is not None or words.to is not None
+        if named or text.text is not None or text.file is not None or wanted.pair is not None:
+            raise UsageError("--examples brings its own texts and words", "leave the others out")
+    elif words.from_ is None or words.to is None:
+        missing = "--from" if words.from_ is None else "--to"
+        raise UsageError(f"{missing} is missing: which words?", "try: --from it --to animal, or --examples")
+    elif words.reverse:
+        raise UsageError("--reverse is for --examples", "swap --from and --to")
+
+
+def rank_in_text(
+    search: Search, text: str, file: str | None, query: str, key: str
+) -> tuple[HeadRanking, Run]:
+    """Rank the heads by how much more one word of a text attends to another than to that distance anyway.
+
+    Args:
+        file: Where the text was read from.
+
+    Raises:
+        AttnCliError: The words are not to be found there, or the model is not to be had.
+    """
+    wanted = search.wanted
+    source = open_source(text, wanted.pair, search.model, ScratchOptions(), search.output)
+    kind = choose_kind(source.kinds, wanted.kind)
+    texts = _texts_of(source, kind, text, wanted.pair)
+
+    from attncli.find.word_pair import links
+    from attncli.find.word_pair_view import TextSearch, link_view
+    from attncli.observers.word_pairs import WordWeights
+
+    axes = source.axes(kind)
+    spans, question = _question(axes, texts, kind, (query, key))
+    kept = WordWeights(kind, search.layers, search.heads, source.depth(kind), question.pairs)
+    run = source.run([kept])
+    search.layers.refuse_missing(run, kind, source.depth(kind))
+    names = [one[span.sequence][span.start : span.end] for one, span in zip(texts, spans, strict=True)]
+    asked = TextSearch(question, (names[0], names[1]), spans, len(axes[0]), search.show_command(text, file))
+    found = links(question, kept.found())
+    return link_view(found, asked, run, provenance(run), wanted.top), run
+
+
+def _texts_of(source: Opened, kind: Kind, text: str, pair: str | None) -> tuple[Sequence[str], Sequence[str]]:
+    """Give the texts that the query tokens and the key tokens point into."""
+    if pair is None:
+        return (text,), (text,)
+    if "cross" not in source.kinds:  # both in one
+        return (text, pair), (text, pair)
+    of_kind: dict[Kind, tuple[str, str]] = {
+        "encoder": (text, text),
+        "decoder": (pair, pair),
+        "cross": (pair, text),
+    }
+    query, key = of_kind[kind]
+    return (query,), (key,)
+
+
+def _question(
+    axes: tuple[Tokens, Tokens],
+    texts: tuple[Sequence[str], Sequence[str]],
+    kind: Kind,
+    named: tuple[str, str],
+) -> tuple[tuple[Span, Span], Question]:
+    """Find the two words, and the words around them."""
+    from attncli.find.word_pair import Question
+    from attncli.observers.words import units
+
+    (query_span, query), (key_span, key) = (
+        _place(tokens, of, spec, option)
+        for tokens, of, spec, option in zip(axes, texts, named, ("--from", "--to"), strict=True)
+    )
+    same = kind != "cross"
+    if same and set(query) & set(key):
+        raise UsageError(
+            f"--from {safe_label(named[0])} and --to {safe_label(named[1])} are the same word, or overlap"
+        )
+    if kind == "decoder" and key.start > query.start:
+        raise UsageError(
+            f'a causal model: "{safe_label(named[0])}" cannot look ahead at "{safe_label(named[1])}"',
+            "swap --from and --to: the later word attends to the earlier one",
+        )
+    whole = ((query, key), (query, key)) if same else ((query,), (key,))
+    words = [units(tokens, places) for tokens, places in zip(axes, whole, strict=True)]
+    places = words[0].index(query), words[1].index(key)
+    made = Question(tuple(words[0]), tuple(words[1]), *places, same, causal=kind == "decoder")
+    return (query_span, key_span), made
+
+
+def _place(tokens: Tokens, texts: Sequence[str], spec: str, option: str) -> tuple[Span, range]:
+    """Find a word that the user named: its characters, and the places of its tokens."""
+    from attncli.inputs.token_selection import pick_one
+    from attncli.observers.words import places_of, word_starts, word_tokens
+
+    require_offsets(tokens)
+    span = pick_one(word_tokens(tokens, word_starts(tokens)), tokens, spec, option, texts)
+    places = places_of(tokens, span, texts)
+    if places is None:
+        raise UsageError(f"{option} {safe_label(spec)}: no token stands for it")
+    return span, places
+
+
+def require_offsets(tokens: Tokens) -> None:
+    """Refuse tokens that do not say which characters they stand for.
+
+    Raises:
+        CaptureError: None of them does.
+    """
+    if all(token.special or token.start is None for token in tokens):
+        raise CaptureError("the tokenizer gives no offsets, so that no word can be found")
+
+
+def _quoted(text: str) -> str:
+    """Quote a text for a shell, as a person would; … for one that is too long or holds control characters."""
+    if len(text) > _LONGEST_TEXT or safe_label(text) != text:
+        return '"…"'
+    if not set(text) & set('"$`\\!') and shlex.quote(text) != text:
+        return f'"{text}"'
+    return shlex.quote(text)

@@ -1,0 +1,1 @@
+"""Heads ranked over texts: metrics, sums, baselines, labels."""

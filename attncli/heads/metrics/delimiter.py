@@ -1,0 +1,28 @@
+"""Delimiters: how much a row attends to special tokens."""
+
+from __future__ import annotations
+
+from jaxtyping import Float
+from torch import Tensor
+
+from attncli.heads.metrics import weight_on_keys
+from attncli.record import Batch, WeightBlock
+from attncli.registry import Entry
+
+ENTRY = Entry(
+    name="delimiter",
+    summary="weight on special tokens ([CLS], [SEP], <s>) together",
+    reference="Clark et al. 2019, What Does BERT Look At?, §3.2, arXiv 1906.04341",
+    attributes={
+        "kinds": ("encoder", "decoder", "cross"),
+        "unit": "weight",
+        "per": "row",
+        "null": "chance",
+        "label": "delimiter",
+    },
+)
+
+
+def measure(block: WeightBlock, batch: Batch) -> Float[Tensor, "batch heads rows"]:
+    """Give each row's weight on special tokens; NaN where it may attend to none."""
+    return weight_on_keys(block, batch.keys.special & batch.keys.present)

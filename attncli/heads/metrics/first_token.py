@@ -1,0 +1,34 @@
+"""First token: how much a row attends to the first token."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from attncli.heads.metrics import weight_on_key, weight_on_keys
+from attncli.record import Batch, WeightBlock
+from attncli.registry import Entry
+
+ENTRY = Entry(
+    name="first_token",
+    summary="weight on the first token, where many heads put what they have no use for (a sink)",
+    reference="Xiao et al. 2023, Efficient Streaming Language Models with Attention Sinks, §3.1, arXiv 2309.17453",
+    attributes={
+        "kinds": ("encoder", "decoder", "cross"),
+        "unit": "weight",
+        "per": "row",
+        "null": "chance",
+        "label": "sink",
+    },
+)
+
+
+def measure(block: WeightBlock, batch: Batch) -> Float[Tensor, "batch heads rows"]:
+    """Give each row's weight on the first key; NaN where it may not attend there (a window has left it)."""
+    starts = batch.keys.starts
+    if len(set(starts)) == 1:
+        return weight_on_key(block, starts[0])
+    first = torch.zeros_like(batch.keys.present)
+    first[range(len(starts)), starts] = True
+    return weight_on_keys(block, first)

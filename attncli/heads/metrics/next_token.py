@@ -1,0 +1,29 @@
+"""Next token: how much a row attends to the token after it."""
+
+from __future__ import annotations
+
+from jaxtyping import Float
+from torch import Tensor
+
+from attncli.heads.metrics import weight_on_diagonal
+from attncli.record import Batch, WeightBlock
+from attncli.registry import Entry
+
+ENTRY = Entry(
+    name="next_token",
+    summary="weight on the token after the row's own",
+    reference="Clark et al. 2019, What Does BERT Look At?, §3.1, arXiv 1906.04341",
+    attributes={
+        "kinds": ("encoder",),
+        "unit": "weight",
+        "per": "row",
+        "null": "pairs",
+        "offset": 1,
+        "label": "next-token",
+    },
+)
+
+
+def measure(block: WeightBlock, batch: Batch) -> Float[Tensor, "batch heads rows"]:
+    """Give each row's weight on the position after its own; NaN in the last row, and where the future is hidden."""
+    return weight_on_diagonal(block, 1)

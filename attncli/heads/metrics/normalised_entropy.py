@@ -1,0 +1,25 @@
+"""Normalised entropy: how widely a row spreads its weight, of how widely it could."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from attncli.heads.metrics import key_counts
+from attncli.heads.metrics.entropy import measure as entropy
+from attncli.record import Batch, WeightBlock
+from attncli.registry import Entry
+
+ENTRY = Entry(
+    name="normalised_entropy",
+    summary="entropy over its largest value: 1 where all keys get the same",
+    reference="Clark et al. 2019, What Does BERT Look At?, §3.2, arXiv 1906.04341",
+    attributes={"kinds": ("encoder", "decoder", "cross"), "unit": "share", "per": "row", "null": "shuffled"},
+)
+
+
+def measure(block: WeightBlock, batch: Batch) -> Float[Tensor, "batch heads rows"]:
+    """Give H / log₂ n for a row that may attend to n keys; NaN where that is one."""
+    largest = key_counts(block).log2()
+    return entropy(block, batch) / torch.where(largest > 0, largest, torch.nan)

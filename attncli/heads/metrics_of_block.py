@@ -1,0 +1,124 @@
+"""All metrics of one kind of attention, measured on a block at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, cast
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from attncli import registry
+from attncli.heads import short_texts as dense
+from attncli.heads.metrics import RowMetric, TextMetric
+from attncli.record import Axis, Batch, Kind, WeightBlock
+
+
+@dataclass(frozen=True)
+class Measures:
+    """Some metrics by name, each with what its entry says.
+
+    Args:
+        names: Those with a number for each row first, then those with one for each text.
+    """
+
+    names: tuple[str, ...]
+
+    @classmethod
+    def of_kind(cls, kind: Kind, wanted: Sequence[str] | None = None) -> Measures:
+        """Choose the metrics that have a meaning for a kind of attention; all of them by default."""
+        every = registry.entries("metrics")
+        found = [name for name in every if kind in attribute(name, "kinds")]
+        chosen = [name for name in found if wanted is None or name in wanted]
+        per = {name: attribute(name, "per") for name in chosen}
+        return cls(tuple(name for what in ("row", "text") for name in chosen if per[name] == what))
+
+    @cached_property
+    def of_rows(self) -> tuple[str, ...]:
+        """Those with a number for each row."""
+        return tuple(name for name in self.names if attribute(name, "per") == "row")
+
+    @cached_property
+    def of_texts(self) -> tuple[str, ...]:
+        """Those with a number for each text."""
+        return self.names[len(self.of_rows) :]
+
+    @cached_property
+    def row_metrics(self) -> Mapping[str, RowMetric]:
+        """The functions of those of rows."""
+        return {name: cast(RowMetric, registry.load("metrics", name)) for name in self.of_rows}
+
+    @cached_property
+    def text_metrics(self) -> tuple[TextMetric, ...]:
+        """The functions of those of texts."""
+        return tuple(cast(TextMetric, registry.load("metrics", name)) for name in self.of_texts)
+
+    def rows(
+        self, block: WeightBlock, batch: Batch, names: Sequence[str] | None = None
+    ) -> Float[Tensor, "metrics batch heads rows"]:
+        """Give every number of every row of a block, or some of them; NaN where undefined."""
+        names = self.of_rows if names is None else names
+        if dense.suits(block, batch):
+            return dense.rows(block, batch, names)
+        return self.rows_plainly(block, batch, names)
+
+    def rows_plainly(
+        self, block: WeightBlock, batch: Batch, names: Sequence[str] | None = None
+    ) -> Float[Tensor, "metrics batch heads rows"]:
+        """Do the same by asking each metric: the definition, and the way for long texts."""
+        names = self.of_rows if names is None else names
+        if not names:
+            return block.weights.new_zeros(0, *block.weights.shape[:3])
+        return torch.stack([self.row_metrics[name].measure(block, batch) for name in names])
+
+
+def attribute(name: str, key: str) -> Any:
+    """Give what a metric's entry says; None where it says nothing."""
+    return registry.entries("metrics")[name].attributes.get(key)
+
+
+def evenly(block: WeightBlock) -> WeightBlock:
+    """Give the block that chance would make: each row's weight spread evenly over the keys that it may attend to."""
+    shape = block.weights.shape
+    if block.allowed is None:
+        even = block.weights.new_full((1, 1, 1, 1), 1 / shape[-1]).expand(shape[0], 1, *shape[2:])
+        return replace(block, heads=(0,), weights=even, scores=None, sums=None)
+    allowed = block.allowed.to(block.weights)
+    even = allowed / allowed.sum(dim=-1, keepdim=True).clamp(min=1.0)
+    heads = tuple(range(even.shape[1]))
+    even = even.expand(shape[0], -1, shape[2], -1)
+    return replace(block, heads=heads, weights=even, scores=None, sums=None)
+
+
+def without_keys(
+    block: WeightBlock, left_out: Bool[Tensor, "batch key"]
+) -> tuple[WeightBlock, Float[Tensor, "batch heads rows"]]:
+    """Take keys out of a block and give what is left of each row its old sum again.
+
+    Returns:
+        The block, and each row's weight on what was taken out.
+    """
+    out = left_out[:, None, None, block.keys.start : block.keys.stop]
+    dropped = (block.weights @ out.to(block.weights).transpose(-1, -2)).squeeze(-1)
+    total = block.weights.sum(dim=-1)
+    left = block.weights.masked_fill(out, 0.0)
+    rest = left.sum(
+        dim=-1
+    )  # not total − dropped, of which a row that is nearly all on them has few digits left
+    factor = torch.where(
+        rest > 1e-6 * total, total / rest, 0.0
+    )  # a row that was on them alone has nothing left
+    weights = left * factor.unsqueeze(-1)
+    allowed = ~out if block.allowed is None else block.allowed & ~out
+    allowed = allowed.expand(-1, -1, block.weights.shape[2], -1)
+    return replace(block, weights=weights, allowed=allowed, scores=None, sums=None), dropped
+
+
+def batch_without_specials(batch: Batch) -> Batch:
+    """Give a batch in which special tokens are no keys."""
+    keys = batch.keys
+    axis = Axis(keys.ids, keys.present & ~keys.special, torch.zeros_like(keys.special), keys.punctuation)
+    return Batch(axis if batch.queries is keys else batch.queries, axis, batch.rows)

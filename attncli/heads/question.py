@@ -1,0 +1,368 @@
+"""What `attncli heads` is asked: checked as far as it can be before the model runs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from attncli.cli.options import ModelOptions, OutputOptions, ScratchOptions, TextInput
+from attncli.errors import UsageError, did_you_mean
+from attncli.models.shipped import shipped_models
+
+if TYPE_CHECKING:
+    from attncli.heads.changes import OldRun
+    from attncli.heads.corpus_state import Pair, TextSource
+    from attncli.heads.labels import Thresholds
+    from attncli.heads.options import CorpusOptions, ProbeOptions, RankingOptions
+    from attncli.heads.probes import RepeatedTokens
+    from attncli.inputs.corpus import BadLine
+    from attncli.models.batches import RowRule
+    from attncli.observers.selection import Selection
+    from attncli.record import Kind
+
+
+@dataclass(frozen=True)
+class Question:
+    """Everything that is settled before the first pass.
+
+    Args:
+        lines: Where texts come from; None for a probe.
+        probe: Random tokens in their place.
+        settings: On what the numbers depend: a run is gone on with only where these are the same.
+        state: What an interrupted run has found, with --resume.
+        old: An older run, with --compare-to, and its name.
+    """
+
+    source: TextSource
+    kind: Kind
+    by: str
+    metric_names: tuple[str, ...]
+    thresholds: Thresholds
+    layers: Selection
+    heads: Selection
+    rule: RowRule
+    lines: Lines | None
+    probe: RepeatedTokens | None
+    device: str
+    seed: int
+    corpus: CorpusOptions
+    settings: Mapping[str, Any]
+    state: Mapping[str, Any] | None
+    old: tuple[str, OldRun] | None
+
+
+class Lines(Protocol):
+    """A corpus, opened when it is gone through."""
+
+    @property
+    def size(self) -> int | None:
+        """Bytes; None where they are not known."""
+
+    def read(self) -> Iterator[Pair | BadLine]:
+        """Give the texts and the lines that cannot be used."""
+
+
+def ask(
+    text: TextInput,
+    ranking: RankingOptions,
+    corpus: CorpusOptions,
+    probe: ProbeOptions,
+    model: ModelOptions,
+    scratch: ScratchOptions,
+    output: OutputOptions,
+) -> Question:
+    """Settle what is asked.
+
+    Raises:
+        AttnCliError: It does not go together, or something is not to be had.
+    """
+    from attncli.heads.labels import parse_thresholds
+    from attncli.observers.selection import NO_MEAN, parse_selection
+
+    _check_probe(text, corpus, probe, model)
+    thresholds = parse_thresholds(ranking.threshold or ())
+    layers = parse_selection(ranking.layer, "layer", no_mean=NO_MEAN)
+    heads = parse_selection(ranking.head, "head", no_mean=NO_MEAN)
+    by = _metric_to_rank_by(ranking.by, probe)
+    old = _old_run(ranking.compare_to)
+    state = _resumed(corpus.resume)
+    lines = None if _is_probe(probe) else _lines(text, corpus)
+    source, drawn, rule, device = _open(lines, corpus, probe, model, scratch, output)
+
+    from attncli.cli.common import choose_kind
+    from attncli.models.opening import model_name
+
+    kind = choose_kind(source.kinds, ranking.kind)
+    names = _metric_names(kind, by, ranking.where)
+    _check_old(old, kind, source.depth(kind), by)
+    settings = {
+        "model": model_name(model, scratch),
+        "kind": kind,
+        "layer": ranking.layer,
+        "head": ranking.head,
+        "first_row": rule.first_for(kind),
+        "exclude_special": corpus.exclude_special,
+        "batch_size": corpus.batch_size,
+        "null_texts": corpus.null_texts,
+        "seed": scratch.seed or 0,
+        "field": corpus.field,
+        "pair_field": corpus.pair_field,
+        "truncate": model.truncate,
+        "dtype": model.dtype,
+        "no_adapter": model.no_adapter or None,
+        "probe": None
+        if drawn is None
+        else {"texts": len(drawn.first), "length": drawn.length, "ids": probe.ids},
+    }
+    if state is not None:
+        _check_same(state, settings)
+    return Question(
+        source, kind, by, names, thresholds, layers, heads, rule, lines, drawn, device, scratch.seed or 0, corpus,
+        settings, None if state is None else state["progress"], old,
+    )  # fmt: skip
+
+
+def _is_probe(probe: ProbeOptions) -> bool:
+    return probe.probe is not None or probe.ids is not None
+
+
+def _check_probe(text: TextInput, corpus: CorpusOptions, probe: ProbeOptions, model: ModelOptions) -> None:
+    if probe.probe not in (None, "induction"):
+        raise UsageError(f"--probe {probe.probe}: no such probe", did_you_mean(probe.probe, ["induction"]))
+    if not _is_probe(probe):
+        return
+    if text.text is not None or text.file is not None:
+        raise UsageError("--probe makes its own texts", "leave out the text and --file")
+    if not _is_pretrained(model):
+        raise UsageError("--probe needs a pretrained model", "--model names one")
+    if corpus.min_row is not None or corpus.resume is not None or corpus.exclude_special:
+        raise UsageError("--probe has rows of its own", "leave out --min-row, --resume and --exclude-special")
+
+
+def _metric_to_rank_by(asked: str | None, probe: ProbeOptions) -> str:
+    from attncli import registry
+    from attncli.heads.ranking import metric_named
+    from attncli.heads.scores import ROLE
+
+    by = asked or ("induction" if _is_probe(probe) else ROLE)
+    return metric_named(by, [ROLE, *registry.entries("metrics")])
+
+
+def _metric_names(kind: Kind, by: str, where: str | None) -> tuple[str, ...]:
+    from attncli import registry
+    from attncli.heads.scores import ROLE
+
+    entries = registry.entries("metrics")
+    names = tuple(name for name, entry in entries.items() if kind in entry.attributes["kinds"])  # type: ignore[operator]
+    if by not in (ROLE, *names):
+        raise UsageError(
+            f"--by {by}: it has no meaning for {kind} attention", f"choose from: {', '.join(names)}"
+        )
+    return names
+
+
+@dataclass(frozen=True)
+class OneText:
+    """A corpus of the one text on the command line."""
+
+    text: str
+    pair: str | None
+
+    @property
+    def size(self) -> int | None:
+        """Bytes."""
+        return len(self.text.encode())
+
+    def read(self) -> Iterator[Pair | BadLine]:
+        """Give it."""
+        from attncli.inputs.corpus import Line
+
+        yield Line(1, self.text), self.pair
+
+
+@dataclass(frozen=True)
+class CorpusFile:
+    """A corpus in a file, or on stdin."""
+
+    path: str
+    field: str | None
+    pair_field: str | None
+
+    @property
+    def size(self) -> int | None:
+        """Bytes of a plain file."""
+        from pathlib import Path
+
+        path = Path(self.path).expanduser()
+        return path.stat().st_size if self.path != "-" and path.is_file() else None
+
+    def read(self) -> Iterator[Pair | BadLine]:
+        """Give line after line."""
+        from attncli.inputs.corpus import opened, read_pairs
+
+        with opened(self.path) as stream:
+            yield from read_pairs(stream, self.field, self.pair_field)
+
+
+def _lines(text: TextInput, corpus: CorpusOptions) -> Lines:
+    """Find what to read: the text, a file, or a pipe."""
+    from attncli.inputs.corpus import DEFAULT_FIELD, field_for
+    from attncli.inputs.media import refuse_medium
+
+    if text.text is not None and text.file is not None:
+        raise UsageError("a text and --file were both given", "give one of them")
+    if text.text not in (None, "-"):
+        if corpus.field is not None or corpus.pair_field is not None:
+            raise UsageError("--field and --pair-field are for a corpus of JSON lines", "give it with --file")
+        only = text.read("heads")
+        if not only.strip():
+            raise UsageError("the text is empty: there is nothing to attend to")
+        refuse_medium(only)
+        refuse_medium(corpus.pair)
+        return OneText(only, corpus.pair)
+    if corpus.pair is not None:
+        raise UsageError(
+            "--pair goes with the one text on the command line", "--pair-field names a corpus' field"
+        )
+    if text.file is None and text.text is None and (sys.stdin is None or sys.stdin.isatty()):
+        raise UsageError(
+            "no text was given",
+            "try: attncli heads --file corpus.txt -m MODEL  or  … | attncli heads -m MODEL",
+        )
+    path = text.file or "-"
+    refuse_medium(path)
+    field = field_for(path, corpus.field)
+    if corpus.pair_field is not None and field is None:
+        field = DEFAULT_FIELD
+    found = CorpusFile(path, field, corpus.pair_field)
+    if path != "-":
+        _check_readable(path)
+    return found
+
+
+def _check_readable(path: str) -> None:
+    """Fail before the model is loaded; a named pipe is left alone, since what is read of it is gone."""
+    import os
+    from pathlib import Path
+
+    from attncli.inputs.corpus import opened
+
+    if Path(os.path.expanduser(path)).is_fifo():
+        return
+
+    with opened(path) as stream:
+        try:
+            stream.peek(1) if hasattr(stream, "peek") else None
+        except OSError as error:
+            from attncli.errors import ReadError
+            from attncli.labels import safe_label
+
+            raise ReadError(f"{safe_label(path)}: {error.strerror or error}") from error
+
+
+def _open(
+    lines: Lines | None,
+    corpus: CorpusOptions,
+    probe: ProbeOptions,
+    model: ModelOptions,
+    scratch: ScratchOptions,
+    output: OutputOptions,
+) -> tuple[TextSource, RepeatedTokens | None, RowRule, str]:
+    """Open the model; give it, the probe's tokens, which rows count, and the device."""
+    from attncli.models.batches import RowRule
+
+    rule = RowRule(corpus.min_row)
+    paired = corpus.pair is not None or corpus.pair_field is not None
+    if not _is_pretrained(model):
+        assert lines is not None
+        return _text_by_text(lines, rule, corpus, model, scratch, output), None, rule, "cpu"
+
+    from attncli.heads.probes import random_repeated, repeated_from_ids
+    from attncli.heads.ranks import ranks_from
+    from attncli.models.batches import BatchedModel
+    from attncli.models.opening import check_reads, load_model
+
+    device = (
+        f"cuda:{ranks_from().local}" if model.device == "cuda" and ranks_from().count > 1 else model.device
+    )
+    check_reads(model, output, lines.text if isinstance(lines, OneText) else None)
+    loaded = load_model(model, output, device)
+    drawn = None
+    if lines is None and probe.ids is not None:
+        drawn = repeated_from_ids(loaded, probe.ids, scratch.seed or 0)
+    elif lines is None:
+        drawn = random_repeated(loaded, probe.probe_length, probe.probe_texts, scratch.seed or 0)
+    rule = rule if drawn is None else drawn.rule
+    made = BatchedModel(
+        loaded, rule, paired, truncate=model.truncate, verify=not model.no_verify, fast=model.fast
+    )
+    return made, drawn, rule, device
+
+
+def _is_pretrained(model: ModelOptions) -> bool:
+    return model.model not in (None, "scratch", *shipped_models())
+
+
+def _text_by_text(
+    lines: Lines,
+    rule: RowRule,
+    corpus: CorpusOptions,
+    model: ModelOptions,
+    scratch: ScratchOptions,
+    output: OutputOptions,
+) -> TextSource:
+    from attncli.heads.single_texts import TextByText
+    from attncli.models.opening import open_source
+
+    example: tuple[str, str | None] = "a", "a" if corpus.pair_field else None
+    if isinstance(lines, OneText):
+        example = lines.text, lines.pair
+    return TextByText(lambda text, other: open_source(text, other, model, scratch, output), rule, example)
+
+
+def _old_run(path: str | None) -> tuple[str, OldRun] | None:
+    if path is None:
+        return None
+    from attncli.heads.saved import load_heads
+    from attncli.labels import safe_label
+
+    return safe_label(path), load_heads(path)
+
+
+def _check_old(old: tuple[str, OldRun] | None, kind: Kind, depth: int, by: str) -> None:
+    """Refuse to compare with a run that has nothing in common with this one."""
+    from attncli.heads.scores import ROLE
+
+    if old is None:
+        return
+    name, heads = old
+    common = [head for (its, layer, _), head in heads.items() if its == kind and layer < depth]
+    if not common:
+        raise UsageError(
+            f"--compare-to {name}: none of its heads are this model's {kind} heads",
+            "compare runs of one model",
+        )
+    if by != ROLE and not any(by in head.numbers for head in common):
+        raise UsageError(f"--compare-to {name}: it has no {by}", "rank by another metric")
+
+
+def _resumed(path: str | None) -> Mapping[str, Any] | None:
+    if path is None:
+        return None
+    from attncli.heads.saved import load_progress
+
+    return load_progress(path)
+
+
+def _check_same(state: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
+    """Refuse to go on with a run that was asked something else."""
+    before = state["settings"]
+    for name, value in settings.items():
+        if before.get(name) != value:
+            option = "--" + {"first_row": "min-row"}.get(name, name).replace("_", "-")
+            raise UsageError(
+                f"--resume: that run had {option} {before.get(name)}, this one {value}",
+                "repeat its options, or start afresh without --resume",
+            )

@@ -1,0 +1,150 @@
+"""Ranks the heads of a saved run again: by another of its metrics, or some of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+
+from attncli import registry
+from attncli.documents.fields import Fields
+from attncli.heads.condition import parse_where
+from attncli.heads.ranking import (
+    Corpus,
+    Wanted,
+    depends_on_metric,
+    metric_named,
+    metric_notes,
+    rank,
+    ranking_title,
+    rows_note,
+)
+from attncli.heads.saved import ranked_heads
+from attncli.heads.scores import ROLE
+from attncli.heads.tables import Measured, Ranked, metric_column, ranking_of
+from attncli.maps.saved_selection import places
+from attncli.observers.selection import NO_MEAN, parse_selection
+from attncli.view import HeadRanking
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """How a saved ranking is to be ranked now; by default as it was.
+
+    Args:
+        by: A metric, or ``role``; None for the order in which heads were saved.
+        ascending: Whether the smallest comes first.
+        top: How many to give.
+        where: Which heads to give.
+        layer: As ``--layer``: of which layers.
+        head: As ``--head``.
+    """
+
+    by: str | None = None
+    ascending: bool = False
+    top: int | None = None
+    where: str | None = None
+    layer: str = "all"
+    head: str = "all"
+
+    @property
+    def parts(self) -> str:
+        """Which layers and heads were asked for, as it was typed."""
+        asked = (("--layer", self.layer), ("--head", self.head))
+        return " ".join(f"{option} {what}" for option, what in asked if what != "all")
+
+
+def rank_again(view: HeadRanking, again: Again, file: str) -> HeadRanking:
+    """Rank the heads of a saved run again.
+
+    Args:
+        view: What `attncli.heads.saved.heads_ranking` made of it.
+        file: Its name, safe to show.
+
+    Raises:
+        UsageError: What is asked for is not in the run.
+        ReadError: Something in it is not as it should be.
+    """
+    document = Fields(view.document, file)
+    saved, corpus = ranked_heads(document), _corpus(document)
+    metrics = registry.entries("metrics")
+    names = [name for name in saved.measured.metrics if name in metrics]
+    by = saved.by if again.by is None else metric_named(again.by, [ROLE, *names], "not in the run")
+    where = None if again.where is None else (parse_where(again.where, names), again.where)
+    measured = _part(saved, again)
+    chosen = {(layer, head) for layer in measured.layers for head in measured.heads}
+    inside = [head for head in saved.heads if (head.layer, head.head) in chosen]
+    in_order = again.by is None and not again.ascending
+    heads = rank(inside, Wanted(by, again.ascending, again.top, where), ranked=in_order)
+    changes = None
+    if saved.changes is not None:
+        name, all_changes = saved.changes
+        changes = name, [change for change in all_changes if (change.layer, change.head) in chosen]
+    groups = [[place for place in group if place in chosen] for group in saved.groups]
+    groups = sorted((group for group in groups if len(group) > 1), key=len, reverse=True)
+    ranked = Ranked(by, again.top, heads, measured, groups, changes)
+    notes = [note for note in view.header.notes if not depends_on_metric(note)]
+    rows = rows_note(corpus)
+    after = notes.index(rows) + 1 if rows in notes else len(notes)
+    notes[after:after] = metric_notes(by, saved.heads, corpus)
+    notes += _what_is_left(saved, measured, again)
+    title = ranking_title(view.header.source, measured.kind, len(heads), measured.count, by, corpus)
+    header = replace(view.header, title=title, notes=tuple(dict.fromkeys(notes)))
+    return ranking_of(ranked, header, {**view.document, **_changed(document, ranked, again)})
+
+
+def _part(saved: Ranked, again: Again) -> Measured:
+    """Narrow what was measured to the layers and heads asked for."""
+    layers = parse_selection(again.layer, "layer", no_mean=NO_MEAN)
+    heads = parse_selection(again.head, "head", no_mean=NO_MEAN)
+    if not again.parts:
+        return saved.measured
+    kept_layers, kept_heads = places(layers, saved.measured.layers), places(heads, saved.measured.heads)
+    part = replace(
+        saved.measured,
+        layers=tuple(layer for layer in saved.measured.layers if layer in kept_layers),
+        heads=tuple(head for head in saved.measured.heads if head in kept_heads),
+    )
+    count = len(part.layers) * len(part.heads)
+    if len(saved.heads) == saved.measured.count:  # all were saved, and layers may differ in their heads
+        count = sum(head.layer in kept_layers and head.head in kept_heads for head in saved.heads)
+    return replace(part, count=count)
+
+
+def _what_is_left(saved: Ranked, measured: Measured, again: Again) -> Iterable[str]:
+    """Say what a reader of the new ranking must know of the old one, and of what was left out."""
+    other = again.by is not None or again.ascending or again.where is not None or again.parts
+    if other and len(saved.heads) == saved.top and len(saved.heads) < saved.measured.count:
+        by = metric_column(saved.by)
+        yield f"only the first {saved.top} heads by {by.title or by.name.replace('_', ' ')} were saved"
+    if measured != saved.measured:
+        yield f"{measured.count} of {saved.measured.count} {measured.kind} heads: {again.parts}"
+
+
+def _changed(document: Fields, ranked: Ranked, again: Again) -> dict[str, object]:
+    """Give the keys of the document that are others now."""
+    entries = {(entry["layer"], entry["head"]): entry for entry in document.values["heads"]}
+    before = document.maybe("where", str)
+    both = again.where if before is None else f"({before}) and ({again.where})"
+    keys: dict[str, object] = {
+        "by": ranked.by,
+        "where": before if again.where is None else both,
+        "top": ranked.top,
+        "measured": asdict(ranked.measured),
+        "heads": [entries[head.layer, head.head] for head in ranked.heads],
+        "clusters": [[{"layer": layer, "head": head} for layer, head in group] for group in ranked.groups],
+    }
+    if ranked.changes is not None:
+        kept = {(change.layer, change.head) for change in ranked.changes[1]}
+        changes = document.values["changes"]
+        keys["changes"] = [change for change in changes if (change["layer"], change["head"]) in kept]
+    return keys
+
+
+def _corpus(document: Fields) -> Corpus:
+    fields = document.part("corpus")
+    texts, tokens, rows, null_texts, bad_lines = (
+        fields.count(key) or 0 for key in ("texts", "tokens", "rows", "null_texts", "bad_lines")
+    )
+    return Corpus(
+        texts, tokens, rows, null_texts, bad_lines, fields.text("rule", ""), fields.maybe("probe", str)
+    )

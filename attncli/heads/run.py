@@ -1,0 +1,178 @@
+"""Runs what `attncli heads` was asked, and takes the answer to where it should go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from attncli.cli.common import provenance
+from attncli.cli.options import OutputOptions
+from attncli.cli.output import Plan, deliver, say
+from attncli.cli.progress import texts_done
+from attncli.errors import ReadError, UsageError
+from attncli.heads.changes import changes_since
+from attncli.heads.corpus_run import CorpusRun, Interrupted, Way
+from attncli.heads.corpus_state import Ledger
+from attncli.heads.corpus_sums import HeadTallies
+from attncli.heads.labels import heads_of
+from attncli.heads.metrics_of_block import Measures
+from attncli.heads.question import Question
+from attncli.heads.ranking import Corpus, Wanted
+from attncli.heads.ranks import Ranks, gather
+from attncli.heads.similarity import HeadOverlap
+from attncli.heads.views import Answer, heads_view
+from attncli.inputs.corpus import BadLine
+from attncli.labels import safe_label
+from attncli.record import SourceInfo
+
+
+def find(question: Question, ranks: Ranks, output: OutputOptions) -> Ledger:
+    """Go through the corpus, or as far as the user lets it."""
+    depth = question.source.depth(question.kind)
+    selections = question.layers, question.heads
+    tallies = HeadTallies(
+        question.kind, Measures.of_kind(question.kind), *selections, depth, question.corpus.exclude_special
+    )
+    overlap = HeadOverlap(question.kind, *selections, depth, question.corpus.exclude_special)
+    ledger = Ledger(tallies, overlap)
+    if question.state is not None:
+        ledger.restore(question.state)
+        if not ranks.is_first:
+            _forget_sums(ledger)
+    way = Way(_batch_size(question), question.corpus.null_texts, question.seed, ranks.rank, ranks.count)
+    if ranks.count > 1 and getattr(question.lines, "path", None) == "-":
+        raise UsageError("several ranks cannot share stdin", "give the corpus with --file")
+    size = None if question.lines is None else question.lines.size
+    shown = ranks.is_first and question.lines is not None
+    with texts_done(size, output, shown=shown) as done:
+        tell = _teller(question, output)
+        tell_bad = tell if ranks.is_first else lambda bad: None
+        run = CorpusRun(question.source, ledger, way, tell_bad, tell, done)
+        try:
+            if question.probe is not None:
+                from attncli.models.batches import BatchedModel
+
+                assert isinstance(question.source, BatchedModel)
+                run.over_feeds(question.probe.feeds(question.source, way.batch_size))
+            else:
+                assert question.lines is not None
+                run.over_lines(question.lines.read())
+        except Interrupted:
+            if ranks.count > 1:
+                raise KeyboardInterrupt from None  # the others are somewhere else: there is no finished part
+    return ledger
+
+
+def finish(ledger: Ledger, question: Question, wanted: Wanted, plan: Plan, ranks: Ranks) -> None:
+    """Put together what all ranks have found, and write it.
+
+    Raises:
+        KeyboardInterrupt: The run was stopped; what is done has been written.
+        ReadError: Lines could not be used.
+    """
+    others = gather(ranks, ledger.state())
+    if not ranks.is_first:
+        return
+    for state in others[1:]:
+        ledger.merge(state)
+    if ledger.run is None and not ledger.texts:
+        raise ReadError(*_nothing(ledger))
+    view = heads_view(_answer(ledger, question, wanted), wanted, provenance(ledger.run))
+    deliver(view, plan)
+    if not ledger.complete:
+        _tell_how_to_resume(plan)
+        raise KeyboardInterrupt
+    if ledger.unused_lines and not question.corpus.skip_errors:
+        lines = "lines" if ledger.unused_lines > 1 else "line"
+        raise ReadError(
+            f"{ledger.unused_lines:,} {lines} could not be used; the answer is of the others",
+            "--skip-errors accepts that",
+        )
+
+
+def _nothing(ledger: Ledger) -> tuple[str, str]:
+    if ledger.unused_lines:
+        return (
+            f"none of the {ledger.unused_lines:,} lines could be used",
+            "each is named with what is wrong, unless -q was given",
+        )
+    return "the corpus is empty: there is nothing to attend to", "one text a line, or --field for JSON lines"
+
+
+def _answer(ledger: Ledger, question: Question, wanted: Wanted) -> Answer:
+    heads = heads_of(ledger.tallies, ledger.overlap, question.thresholds)
+    source = (
+        ledger.run.source
+        if ledger.run is not None
+        else SourceInfo(str(question.settings["model"]), "pretrained")
+    )
+    corpus = Corpus(
+        ledger.texts,
+        ledger.tokens,
+        ledger.rows,
+        ledger.null_texts,
+        ledger.unused_lines,
+        _rule(question),
+        None if question.probe is None else "induction",
+    )
+    changes = None
+    if question.old is not None:
+        changes = question.old[0], changes_since(heads, question.old[1], wanted.by)
+    notes = list(ledger.notes or ())
+    cut = question.source.cut + (0 if question.state is None else int(question.state["cut"]))
+    if cut:
+        texts = "texts were" if cut > 1 else "text was"
+        notes.append(f"{cut:,} {texts} cut to the model's length")
+    return Answer(
+        question.kind,
+        heads,
+        ledger.overlap,
+        question.thresholds,
+        corpus,
+        source,
+        question.settings,
+        None if ledger.complete else ledger.state(),
+        changes,
+        notes,
+    )
+
+
+def _rule(question: Question) -> str:
+    """Say which rows count."""
+    if question.probe is not None:
+        return f"the second half of {question.probe.length} repeated random tokens, without its last"
+    first = question.rule.first_for(question.kind)
+    return f"content tokens from position {first} on" if first else "content tokens"
+
+
+def _batch_size(question: Question) -> int:
+    from attncli.models.batches import BatchedModel
+
+    return question.corpus.batch_size if isinstance(question.source, BatchedModel) else 1
+
+
+def _forget_sums(ledger: Ledger) -> None:
+    """Leave to the first rank what an interrupted run had found."""
+    ledger.tallies.by_layer.clear()
+    ledger.overlap.products, ledger.overlap.rows = None, 0.0
+    ledger.texts = ledger.tokens = ledger.rows = ledger.null_texts = ledger.failed_lines = 0
+
+
+def _teller(question: Question, output: OutputOptions) -> Callable[[BadLine], None]:
+    name = getattr(question.lines, "path", None)
+    where = "" if name is None else ("stdin " if name == "-" else f"{safe_label(str(name))} ")
+
+    def tell(bad: BadLine) -> None:
+        if not output.quiet:
+            say(f"{where}line {bad.number}: {bad.reason}")
+
+    return tell
+
+
+def _tell_how_to_resume(plan: Plan) -> None:
+    names = [str(path) for path, name in plan.files if name == "json"]
+    if names:
+        say(f"interrupted; --resume {safe_label(names[0])} goes on")
+    elif plan.stdout == "json":
+        say("interrupted; --resume FILE goes on from this JSON")
+    else:
+        say("interrupted; with -o FILE.json a run can be gone on with (--resume)")

@@ -1,0 +1,1 @@
+"""Maps of weights and masks: what show, mask and compare show."""

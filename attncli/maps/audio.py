@@ -1,0 +1,79 @@
+"""A sound instead of a text: what `attncli show speech.wav` does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from attncli.cli.common import sign_of_life
+from attncli.cli.options import GenerationOptions, ModelOptions, OutputOptions
+from attncli.errors import UsageError
+from attncli.labels import safe_label
+from attncli.models.opening import Opened, load_options
+
+if TYPE_CHECKING:
+    from attncli.maps.options import ShowOptions
+
+
+def open_sound(
+    text: str, choice: ShowOptions, model: ModelOptions, output: OutputOptions, writing: GenerationOptions
+) -> tuple[Opened, ShowOptions]:
+    """Open a sound's transcription.
+
+    Returns:
+        The source, and what to show of it: the columns end with the sound.
+
+    Raises:
+        AttnCliError: The sound cannot be read, or an option does not go with it.
+    """
+    assert model.model is not None
+    _refuse_others(choice, writing)
+    with sign_of_life(f"loading {safe_label(model.model)} …", output):
+        from attncli.models.input_kinds import inputs_of
+        from attncli.models.loading import load
+
+        options = load_options(model)
+        family = inputs_of(model.model, options).family
+        if family != "whisper":
+            raise UsageError(
+                f"{safe_label(model.model)} ({family}): attncli shows how Whisper models hear, and no others",
+                "name a Whisper",
+            )
+        loaded = load(model.model, replace(options, head=True))
+    with sign_of_life("listening …", output):
+        from attncli.models.speech import transcribe
+
+        heard = transcribe(
+            loaded,
+            Path(text),
+            tokens=writing.generate,
+            truncate=model.truncate,
+            verify=not model.no_verify,
+        )
+    part = _heard_part(choice, heard.frames)
+    return (heard.without_silence if part is not choice and part.key else heard.source), part
+
+
+def _heard_part(choice: ShowOptions, frames: int) -> ShowOptions:
+    """Leave out the silence behind the sound, unless something else is asked for."""
+    if choice.key == "all":
+        return replace(choice, key=None)
+    if choice.key is not None or choice.kind == "decoder" or choice.words or choice.pool is not None:
+        return choice
+    heard, rows = f"0-{frames - 1}", choice.rows
+    if choice.kind == "encoder" and rows is None and choice.query is None:
+        rows = heard
+    return replace(choice, key=heard, rows=rows)
+
+
+def _refuse_others(choice: ShowOptions, writing: GenerationOptions) -> None:
+    given = {
+        "--pair": choice.pair is not None,
+        "--stride": choice.stride is not None,
+        "--chat": writing.chat,
+        "--temperature": bool(writing.temperature),
+    }
+    for option, is_given in given.items():
+        if is_given:
+            raise UsageError(f"{option} is for texts: a sound is written down as it is heard", "leave it out")

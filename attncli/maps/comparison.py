@@ -1,0 +1,101 @@
+"""Variants side by side on the same queries, keys and values: what each of them keeps of full attention."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+import torch
+from torch import Tensor
+
+from attncli import registry
+from attncli.attention.variants import Variant
+from attncli.errors import UsageError
+from attncli.models.scratch import Mixing, ScratchSource, open_variant
+from attncli.record import Comparison
+
+
+def compare(
+    source: ScratchSource, names: Sequence[str], assignments: Sequence[str], *, causal: bool, head: int
+) -> list[Comparison]:
+    """Run variants on the query, key and value of the source's first layer, in float64.
+
+    Each is held against full attention of its own direction: causal against causal.
+
+    Args:
+        assignments: ``variant.parameter=value``.
+        head: Whose weights are given.
+
+    Raises:
+        UsageError: A variant or parameter does not exist, or does not fit the length.
+    """
+    settings = _by_variant(assignments, names)
+    query, key, value = (tensor.double() for tensor in source.first_projections())
+    full = cast(Variant, registry.load("variants", "full"))
+    found = []
+    for name in names:
+        mixing, is_causal = open_variant(
+            name, settings.get(name, ()), causal=causal, length=len(source.source_tokens)
+        )
+        reference = full.weights(query, key, causal=is_causal)
+        weights = _weights(mixing, query, key, is_causal)
+        found.append(_compared(mixing, weights, reference, value, head, is_causal and not causal))
+    return found
+
+
+def default_variants(causal: bool) -> list[str]:
+    """Name all variants that have the form asked for, full attention first."""
+    known = registry.entries("variants")
+    names = [name for name, entry in known.items() if entry.attributes["causal"] or not causal]
+    return ["full", *(name for name in names if name != "full")]
+
+
+def _weights(mixing: Mixing, query: Tensor, key: Tensor, causal: bool) -> Tensor:
+    try:
+        return mixing.variant.weights(query, key, causal=causal, **mixing.settings)
+    except ValueError as error:
+        raise UsageError(f"{mixing.entry.name}: {error}") from error
+
+
+def _compared(
+    mixing: Mixing, weights: Tensor, reference: Tensor, value: Tensor, head: int, says_causal: bool
+) -> Comparison:
+    difference = weights @ value - reference @ value
+    norm = float(torch.linalg.vector_norm(reference @ value))
+    signed = bool(mixing.entry.attributes["signed"])
+    return Comparison(
+        name=mixing.entry.name + (" (causal)" if says_causal else ""),
+        settings=mixing.entry.told(mixing.settings),
+        weights=weights[0, head].float().numpy(),
+        relative_error=float(torch.linalg.vector_norm(difference)) / norm if norm else 0.0,
+        max_abs_error=float(difference.abs().max()),
+        kl_bits=None if signed else float(divergence_bits(weights, reference).mean()),
+        signed=signed,
+    )
+
+
+def divergence_bits(weights: Tensor, reference: Tensor) -> Tensor:
+    """Give KL(weights ‖ reference) of each row in bits: Σ p·log₂(p/q), 0 where p is 0.
+
+    Finite wherever the weights put nothing on keys that the reference forbids.
+
+    >>> divergence_bits(torch.tensor([[1.0, 0.0]]), torch.tensor([[0.25, 0.75]]))
+    tensor([2.])
+    """
+    ratio = torch.where(weights > 0, weights / reference, 1.0)
+    return (weights * ratio.log2()).sum(dim=-1).clamp(min=0.0)
+
+
+def _by_variant(assignments: Sequence[str], names: Sequence[str]) -> dict[str, list[str]]:
+    """Sort ``variant.parameter=value`` by variant."""
+    found: dict[str, list[str]] = {}
+    for assignment in assignments:
+        name, dot, rest = assignment.partition(".")
+        if not dot or "=" not in rest:
+            raise UsageError(
+                f"--set {assignment}: expected variant.parameter=value", "like sliding-window.window=3"
+            )
+        if name not in names:
+            raise UsageError(f"--set {assignment}: {name} is not compared", f"compared: {', '.join(names)}")
+        found.setdefault(name, []).append(rest)
+    return found

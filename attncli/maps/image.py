@@ -1,0 +1,98 @@
+"""A picture instead of a text: what `attncli show photo.jpg` does."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from attncli.cli.common import sign_of_life
+from attncli.cli.options import GenerationOptions, ModelOptions, OutputOptions
+from attncli.cli.output import PICTURES
+from attncli.errors import UsageError
+from attncli.labels import safe_label
+from attncli.models.opening import Opened, load_options
+
+if TYPE_CHECKING:
+    from attncli.maps.options import ShowOptions
+    from attncli.view import MatrixGrid, Picture
+
+_CLASS = "cls"
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A model that looks at a picture.
+
+    Args:
+        choice: What to show of it.
+    """
+
+    source: Opened
+    choice: ShowOptions
+    picture: Picture
+
+    def over(self, view: MatrixGrid) -> MatrixGrid:
+        """Lay one query's weights over the picture, where all patches are keys."""
+        queries, keys = self.source.axes("encoder")
+        if view.pooled is not None or view.key_tokens != keys:
+            return view
+        if len(view.query_tokens) == 1 or (view.query_tokens == queries and not self.choice.asks_for_rows):
+            place = 0 if len(view.query_tokens) == 1 else _default_query(self.picture, len(keys))
+            return replace(view, picture=replace(self.picture, query=place))
+        return view
+
+
+def open_picture(
+    text: str,
+    choice: ShowOptions,
+    model: ModelOptions,
+    output: OutputOptions,
+    writing: GenerationOptions,
+    formats: Collection[str],
+) -> Seen:
+    """Open a picture.
+
+    Args:
+        formats: Those that the view will be written in: drawing needs one query alone.
+
+    Raises:
+        AttnCliError: The picture cannot be read, or an option does not go with it.
+    """
+    assert model.model is not None
+    _refuse_others(choice, writing)
+    with sign_of_life(f"loading {safe_label(model.model)} …", output):
+        from attncli.models.loading import load
+
+        loaded = load(model.model, load_options(model), tokenizer=False)
+    with sign_of_life("looking …", output):
+        from attncli.models.vision import look_at
+
+        source, picture = look_at(loaded, Path(text), verify=not model.no_verify)
+    tokens = source.axes("encoder")[0]
+    if choice.query is not None and choice.query.lower() == _CLASS and tokens[0].special:
+        choice = replace(choice, query="0")
+    elif not choice.asks_for_rows and choice.pool is None and PICTURES.issuperset(formats):
+        choice = replace(choice, query=str(_default_query(picture, len(tokens))))
+    return Seen(source, choice, picture)
+
+
+def _default_query(picture: Picture, tokens: int) -> int:
+    """Choose who attends where nobody said so: the class token, or the patch in the middle where there is none."""
+    if tokens > picture.rows * picture.columns:
+        return 0
+    return picture.rows // 2 * picture.columns + picture.columns // 2
+
+
+def _refuse_others(choice: ShowOptions, writing: GenerationOptions) -> None:
+    given = {
+        "--pair": choice.pair is not None,
+        "--stride": choice.stride is not None,
+        "--words": choice.words,
+        "--generate": bool(writing.generate),
+        "--chat": writing.chat,
+    }
+    for option, is_given in given.items():
+        if is_given:
+            raise UsageError(f"{option} is for texts: a picture has patches", "leave it out")

@@ -1,0 +1,215 @@
+"""What ``show`` makes of its options: all weights, words instead of pieces, or a pooled picture of a long text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, cast
+
+from attncli.axis_cells import SIDE, cell_tokens
+from attncli.cli.common import provenance
+from attncli.cli.output import LISTS, PICTURES, Plan, refuse_too_many
+from attncli.errors import UsageError, did_you_mean
+from attncli.inputs.token_selection import pick
+from attncli.maps.options import ShowOptions
+from attncli.models.opening import Opened
+from attncli.observers.selection import Selection, parse_selection
+from attncli.record import HeadRole, Kind, Run, Tokens
+from attncli.view import MatrixGrid, Pooling
+
+if TYPE_CHECKING:
+    from attncli.observers.pooled import PooledPicture
+
+How = Literal["max", "mean"]
+
+_WRITTEN_BYTES = {"npz": 5, "csv": 60, "tsv": 60, "ndjson": 120, "json": 60, "md": 60, "table": 60}
+"""What a weight takes at most while it is written in a format, besides the weight itself."""
+
+_POSITIONS = re.compile(r"[-\d,\s]+")
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What was seen of a source.
+
+    Args:
+        pictures: What formats that draw show instead of `view`, where that is a list.
+    """
+
+    view: MatrixGrid
+    run: Run
+    pictures: MatrixGrid | None = None
+
+
+@dataclass(frozen=True)
+class Showing:
+    """A source and what is to be seen of it.
+
+    Args:
+        laid_over: Whether the weights will be laid over a picture, which needs each of them.
+    """
+
+    source: Opened
+    kind: Kind
+    layers: Selection
+    heads: Selection
+    wanted: ShowOptions
+    laid_over: bool = False
+
+    def of_one_head(self, roles: Sequence[HeadRole]) -> Showing:
+        """Show the one head that has most to say of the text, as far as any is known to do something."""
+        from attncli.maps.hints import head_to_show
+
+        role = head_to_show(roles, self.source.axes(self.kind)[0])
+        if role is None:
+            return self
+        layers = parse_selection(str(role.layer), "layer")
+        return replace(self, layers=layers, heads=parse_selection(str(role.head), "head"))
+
+    def shown(self, plan: Plan) -> Shown:
+        """Run the source and make the view; where some formats list and others draw, one for each.
+
+        Raises:
+            AttnCliError: The options contradict each other, or name what is not there; or the answer is too large.
+        """
+        formats = plan.formats
+        queries, keys = self.source.axes(self.kind)
+        rows, columns = self._rows(queries), None if self.wanted.key is None else pick(keys, self.wanted.key)
+        picked = rows is not None or columns is not None
+        how = self._pooling(queries, keys, picked=picked)
+        drawn = formats if self.wanted.pool is not None else formats & PICTURES
+        picture = None if how is None or not drawn else self._picture(how, queries, keys)
+        if picture is not None and drawn == formats:
+            run = self.source.run([picture])
+            return Shown(self._pooled(picture, run, queries, keys), run)
+        if not self.wanted.words:
+            shape = len(queries if rows is None else rows), len(keys if columns is None else columns)
+            refuse_too_many(plan, self._least_maps(), *shape, self.wanted.top, at_least=True)
+        if self._is_list(formats if picture is None else formats - drawn) and columns is None:
+            shown = self._strongest(queries, keys, rows, picture, spans="json" in formats)
+            if not shown.run.signed:
+                return shown
+        whole = formats if self.wanted.top is None else formats & {"npz"}
+        written = max((_WRITTEN_BYTES.get(name, 0) for name in whole), default=0)
+        return self._weights(queries, keys, rows, columns, written)
+
+    def _least_maps(self) -> int:
+        """Say how many maps there will be at least; before the model runs, its heads are not known."""
+        layers, heads = self.layers, self.heads
+        all_layers = layers.mean or layers.ranges is None
+        of_layers = 1 if all_layers else len(layers.resolve(self.source.depth(self.kind)))
+        return of_layers * (1 if heads.mean or heads.ranges is None else len(set(heads.ranges)))
+
+    def _rows(self, queries: Tokens) -> Sequence[int] | None:
+        query, rows = self.wanted.query, self.wanted.rows
+        if query is not None and rows is not None:
+            raise UsageError("--query and --rows both say which rows", "give one of them")
+        if rows is not None and not _POSITIONS.fullmatch(rows):
+            raise UsageError(f"--rows {rows}: not positions", "write 100-120, or name tokens with --query")
+        asked = rows if query is None else query
+        return None if asked is None else pick(queries, asked)
+
+    def _pooling(self, queries: Tokens, keys: Tokens, *, picked: bool) -> How | None:
+        """Choose how pictures are pooled: as asked, or by itself where the text is long; None if not at all."""
+        asked = self.wanted.pool
+        if asked is None:
+            whole = not (picked or self.wanted.words or self.laid_over)
+            if not whole or max(len(queries), len(keys)) <= SIDE:
+                return None
+            return "mean" if self.layers.mean else "max"
+        if asked not in ("max", "mean"):
+            raise UsageError(f"--pool {asked}: no such way", did_you_mean(asked, ("max", "mean")))
+        if picked or self.wanted.words or self.wanted.top is not None:
+            raise UsageError(
+                "--pool shows a whole map", "leave out --rows, --query, --key, --words and --top"
+            )
+        return cast(How, asked)
+
+    def _is_list(self, formats: Collection[str]) -> bool:
+        wanted, mean = self.wanted, self.layers.mean or self.heads.mean
+        return wanted.top is not None and LISTS.issuperset(formats) and not (wanted.words or mean)
+
+    def _strongest(
+        self,
+        queries: Tokens,
+        keys: Tokens,
+        rows: Sequence[int] | None,
+        picture: PooledPicture | None,
+        *,
+        spans: bool,
+    ) -> Shown:
+        """List the strongest keys of each row without keeping any other weight.
+
+        Args:
+            picture: Keeps what formats that draw will show, where there are any.
+            spans: Whether it is wanted which keys each row may attend to.
+        """
+        from attncli.maps.views import listed_matrices, weights_view
+        from attncli.observers.allowed_keys import AllowedSpans
+        from attncli.observers.strongest import StrongestKeys
+        from attncli.observers.weights import FullWeights
+
+        assert self.wanted.top is not None
+        chosen = (self.layers, self.heads, self.source.depth(self.kind), len(queries))
+        places = range(len(queries)) if rows is None else rows
+        span = range(min(places, default=0), max(places, default=-1) + 1)
+        found = StrongestKeys(self.kind, min(self.wanted.top, len(keys)), *chosen, span)
+        firsts = FullWeights(self.kind, *chosen, len(keys), rows, [0])
+        allowed = AllowedSpans(self.kind, *chosen, len(keys), span) if spans else None
+        observers = [found, firsts, allowed, picture]
+        run = self.source.run([one for one in observers if one is not None])
+        self.layers.refuse_missing(run, self.kind, self.source.depth(self.kind))
+        named, shown = firsts.matrices(), tuple(queries[place] for place in places)
+        matrices = listed_matrices(named, found, allowed, [place - span.start for place in places], len(keys))
+        made, top = provenance(run), self.wanted.top
+        view = weights_view(matrices, run, self.kind, shown, keys, made, top, firsts=named)
+        return Shown(view, run, None if picture is None else self._pooled(picture, run, queries, keys))
+
+    def _weights(
+        self,
+        queries: Tokens,
+        keys: Tokens,
+        rows: Sequence[int] | None,
+        columns: Sequence[int] | None,
+        written: int,
+    ) -> Shown:
+        from attncli.maps.views import weights_view
+        from attncli.observers import words
+        from attncli.observers.weights import FullWeights
+
+        merging = self.wanted.words
+        if merging and (rows is not None or columns is not None):
+            raise UsageError("--words shows whole words", "leave out --rows, --query and --key")
+        sizes = self.source.depth(self.kind), len(queries), len(keys)
+        kept = FullWeights(self.kind, self.layers, self.heads, *sizes, rows, columns, written=written)
+        run = self.source.run([kept])
+        self.layers.refuse_missing(run, self.kind, self.source.depth(self.kind))
+        matrices = kept.matrices()
+        if merging:
+            starts = words.word_starts(queries), words.word_starts(keys)
+            matrices = tuple(words.merge(matrix, *starts) for matrix in matrices)
+            queries, keys = words.word_tokens(queries, starts[0]), words.word_tokens(keys, starts[1])
+        shown = queries if rows is None else tuple(queries[i] for i in rows)
+        across = keys if columns is None else tuple(keys[i] for i in columns)
+        made, notes = provenance(run), [words.RULE] if merging else []
+        view = weights_view(matrices, run, self.kind, shown, across, made, self.wanted.top, notes=notes)
+        return Shown(view, run)
+
+    def _picture(self, how: How, queries: Tokens, keys: Tokens) -> PooledPicture:
+        """Make the observer that keeps a pooled picture."""
+        from attncli.observers.pooled import PooledPicture
+
+        sizes = self.source.depth(self.kind), len(queries), len(keys)
+        return PooledPicture(self.kind, self.layers, self.heads, *sizes, how)
+
+    def _pooled(self, kept: PooledPicture, run: Run, queries: Tokens, keys: Tokens) -> MatrixGrid:
+        """Make the view of a pooled picture."""
+        from attncli.maps.views import weights_view
+
+        self.layers.refuse_missing(run, self.kind, self.source.depth(self.kind))
+        shown, across = cell_tokens(queries, kept.query_starts), cell_tokens(keys, kept.key_starts)
+        pooled = Pooling(kept.how, len(queries), len(keys))
+        return weights_view(
+            kept.matrices(), run, self.kind, shown, across, provenance(run), None, pooled=pooled
+        )

@@ -1,0 +1,1 @@
+"""Where attention comes from. A file with an `ENTRY` makes something that follows `record.Source`."""

@@ -1,0 +1,334 @@
+"""A model that goes on writing: one map over its prompt and what it wrote, as its cached steps really attended.
+
+The model writes first, unobserved. Then the same tokens go through the same steps again, observed: the prompt at
+once, each further token alone, against the cache. Only so is it known beforehand how long the axes are, and the
+observers see what the model does when it generates, not a second pass over the whole text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attncli.attention.operation import AttentionOperation
+from attncli.capture.blocks import Emitter
+from attncli.capture.forward_pass import Watch
+from attncli.capture.merge_reports import joined_reports
+from attncli.errors import CaptureError, UsageError
+from attncli.labels import fit, safe_label
+from attncli.models.loading import Loaded
+from attncli.models.prepared_text import Prepared, start_token, token_limit
+from attncli.models.pretrained import PretrainedSource
+from attncli.models.stepping import Around, decode
+from attncli.models.tokens import tokens_from_ids
+from attncli.record import Kind, Observer, Request, Run, Site, Token, Tokens, WeightBlock
+
+_LONGEST_NOTE = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How the next token is chosen.
+
+    Args:
+        tokens: How many are written at most; fewer where the model ends its text.
+        temperature: 0 takes the likeliest; above, tokens are drawn from softmax(logits / temperature).
+        seed: Of the draws.
+    """
+
+    tokens: int
+    temperature: float = 0.0
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class GeneratedSource:
+    """A model, its prompt and what it wrote.
+
+    Args:
+        whole: The model over prompt and written tokens, as if it read them at once.
+        start: What the decoder was given at first ``(1, n)``.
+        written: The ids it wrote.
+        seed: Of the draws; None where there were none.
+        cached: Whether the model keeps keys and values; without, each step reads all from the beginning.
+    """
+
+    whole: PretrainedSource
+    start: Tensor
+    written: tuple[int, ...]
+    seed: int | None = None
+    cached: bool = True
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """The kinds of attention that the steps have."""
+        return self.whole.kinds
+
+    def depth(self, kind: Kind) -> int:
+        """Give the number of layers of the stack that has this kind of attention."""
+        return self.whole.depth(kind)
+
+    def axes(self, kind: Kind) -> tuple[Tokens, Tokens]:
+        """Give the query and key tokens of a kind of attention, the written ones included."""
+        return self.whole.axes(kind)
+
+    @torch.inference_mode()
+    def run(self, observers: Sequence[Observer]) -> Run:
+        """Let the same tokens through the same steps again, and show the observers what they asked for.
+
+        Raises:
+            CaptureError: The model's attention cannot be seen, or a self-check failed.
+            UsageError: An observer asked for what is not there.
+        """
+        if not self.cached:
+            return replace(self.whole.run(observers), seed=self.seed)
+        lengths = {kind: len(self.axes(kind)[1]) for kind in self.kinds}
+        emitter = Emitter([_Widened(observer, lengths) for observer in observers], verify=self.whole.verify)
+        rest = iter(self.written)
+        decode(
+            self.whole.loaded,
+            self.whole.prepared.inputs,
+            self.start,
+            lambda _: next(rest, None),
+            self._watch(emitter),
+        )
+        if not emitter.sites:  # the model does not go through the attention interface
+            return replace(self.whole.run(observers), seed=self.seed)
+        emitter.sites[:] = dict.fromkeys(emitter.sites)
+        emitter.reports[:] = joined_reports(emitter.reports)
+        return replace(self.whole.result(emitter, self.whole.prepared.notes), seed=self.seed)
+
+    def _watch(self, emitter: Emitter) -> Around:
+        @contextmanager
+        def around(seen: int) -> Iterator[None]:
+            # A watch for each step: it counts how often a module is called within one.
+            def place(operation: AttentionOperation, kind: Kind) -> AttentionOperation:
+                return _placed(operation, kind, seen)
+
+            with Watch(self.whole.loaded.model, emitter, self.kinds, 1, place, self.whole.stacks).watching():
+                yield
+
+        return around
+
+
+def write(
+    loaded: Loaded,
+    prepared: Prepared,
+    sampling: Sampling,
+    *,
+    verify: bool = True,
+    prompt: Sequence[int] = (),
+) -> GeneratedSource:
+    """Let a model go on writing after a prompt.
+
+    Args:
+        loaded: The model with its language-model head.
+        prepared: The prompt, or the source text of an encoder–decoder.
+        prompt: What an encoder–decoder's decoder starts from, where that is not its start token alone.
+
+    Raises:
+        UsageError: The model does not write, or has no room for what it should write.
+        CaptureError: It does not run step by step.
+    """
+    if not loaded.model.config.is_encoder_decoder and "decoder" not in prepared.queries:
+        raise UsageError(
+            f"--generate: {loaded.name} ({loaded.family}) reads both ways: it does not write",
+            "name a decoder",
+        )
+    start, begun = _start(loaded, prepared, prompt)
+    _check_room(loaded, len(begun), sampling.tokens)
+    chosen = _Chosen(sampling, _Rules.of(loaded.model))
+    with torch.inference_mode():
+        cached = decode(loaded, prepared.inputs, start, chosen)
+    made = _whole(loaded, prepared, start, begun, chosen.ids)
+    note = _note(loaded, chosen, len(begun), sampling)
+    source = PretrainedSource(loaded, replace(made, notes=(*made.notes, note)), verify)
+    seed = sampling.seed if sampling.temperature > 0 else None
+    return GeneratedSource(source, start, tuple(chosen.ids), seed, cached)
+
+
+def _start(loaded: Loaded, prepared: Prepared, given: Sequence[int]) -> tuple[Tensor, Tokens]:
+    """Give what the decoder reads first: the prompt, or an encoder–decoder's start token, or what is given."""
+    if not loaded.model.config.is_encoder_decoder:
+        return prepared.inputs["input_ids"], prepared.queries["decoder"]
+    numbers = list(given) or [start_token(loaded)]
+    pieces = [str(loaded.tokenizer.convert_ids_to_tokens(one)) for one in numbers]
+    tokens = tuple(
+        Token(place, one, piece, safe_label(piece), special=True, piece=piece, sequence=None)
+        for place, (one, piece) in enumerate(zip(numbers, pieces, strict=True))
+    )
+    return torch.tensor([numbers], device=loaded.device), tokens
+
+
+def _check_room(loaded: Loaded, prompt: int, tokens: int) -> None:
+    limit = token_limit(loaded, target=bool(loaded.model.config.is_encoder_decoder))
+    if prompt + tokens > limit:
+        raise UsageError(
+            f"--generate {tokens}: with the prompt's {prompt:,} tokens that is more than the {limit:,} that "
+            f"{loaded.name} reads",
+            f"--generate {limit - prompt} fits" if limit > prompt else "shorten the text",
+        )
+
+
+def _whole(loaded: Loaded, prepared: Prepared, start: Tensor, prompt: Tokens, ids: Sequence[int]) -> Prepared:
+    """Make prompt and written tokens ready together."""
+    tokens = (*_marked(prompt), *_written_tokens(loaded, prompt, ids))
+    all_ids = torch.cat([start, torch.tensor([list(ids)], dtype=start.dtype, device=start.device)], dim=1)
+    if not loaded.model.config.is_encoder_decoder:
+        inputs: Mapping[str, Tensor] = {"input_ids": all_ids, "attention_mask": torch.ones_like(all_ids)}
+        return Prepared(inputs, {"decoder": tokens}, {"decoder": tokens}, prepared.notes)
+    source = prepared.queries["encoder"]
+    queries: dict[Kind, Tokens] = {"encoder": source, "decoder": tokens, "cross": tokens}
+    keys: dict[Kind, Tokens] = {"encoder": source, "decoder": tokens, "cross": source}
+    notes = (
+        prepared.notes[:-1] if prepared.encoder_only else prepared.notes
+    )  # the last says that --pair is missing
+    return Prepared({**prepared.inputs, "decoder_input_ids": all_ids}, queries, keys, notes)
+
+
+def _marked(prompt: Tokens) -> Tokens:
+    return tuple(replace(token, segment=token.segment or "prompt") for token in prompt)
+
+
+def _written_tokens(loaded: Loaded, prompt: Tokens, ids: Sequence[int]) -> Tokens:
+    before = [
+        token.id for token in prompt[-1:] if token.id is not None
+    ]  # a piece may go on with the prompt's last word
+    tokens = tokens_from_ids(loaded.tokenizer.backend_tokenizer, [*before, *ids])[len(before) :]
+    return tuple(
+        replace(token, position=len(prompt) + index, segment="generated")
+        for index, token in enumerate(tokens)
+    )
+
+
+def _note(loaded: Loaded, chosen: _Chosen, prompt: int, sampling: Sampling) -> str:
+    text = fit(safe_label(loaded.tokenizer.decode(chosen.ids, skip_special_tokens=True)), _LONGEST_NOTE)
+    how = (
+        "greedy"
+        if sampling.temperature == 0
+        else f"temperature {sampling.temperature:g}, seed {sampling.seed}"
+    )
+    end = ", then ended" if chosen.ended else ""
+    return f'generated from position {prompt} on (▸, {len(chosen.ids)} tokens, {how}{end}): "{text}"'
+
+
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """What a model's generation settings say of single tokens.
+
+    Args:
+        ends: Tokens after which the text is over.
+        never: Tokens that are not to be written.
+        first: The token that must come first, where there is one.
+        not_first: Tokens that must not come first.
+    """
+
+    ends: frozenset[int] = frozenset()
+    never: tuple[int, ...] = ()
+    first: int | None = None
+    not_first: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, model: Any) -> _Rules:
+        settings = model.generation_config
+        ends = settings.eos_token_id
+        ends = getattr(model.config, "eos_token_id", None) if ends is None else ends
+        words = getattr(settings, "bad_words_ids", None) or ()
+        banned = [word[0] for word in words if len(word) == 1]
+        return cls(
+            ends=frozenset([] if ends is None else ([ends] if isinstance(ends, int) else ends)),
+            never=(*banned, *(getattr(settings, "suppress_tokens", None) or ())),
+            first=getattr(settings, "forced_bos_token_id", None),
+            not_first=tuple(getattr(settings, "begin_suppress_tokens", None) or ()),
+        )
+
+
+@dataclass
+class _Chosen:
+    """Chooses the next token from the logits, and keeps what was chosen."""
+
+    sampling: Sampling
+    rules: _Rules
+    ids: list[int] = field(default_factory=list)
+    ended: bool = False
+
+    def __post_init__(self) -> None:
+        self._generator = torch.Generator().manual_seed(self.sampling.seed)
+
+    def __call__(self, logits: Tensor) -> int | None:
+        chosen = self._forced() if self._forced() is not None else self._choose(logits)
+        assert chosen is not None
+        self.ids.append(chosen)
+        self.ended = chosen in self.rules.ends
+        return None if self.ended or len(self.ids) == self.sampling.tokens else chosen
+
+    def _forced(self) -> int | None:
+        return None if self.ids else self.rules.first
+
+    def _choose(self, logits: Tensor) -> int:
+        scores = logits.double().cpu()
+        scores[list(self.rules.never)] = -torch.inf
+        if not self.ids:
+            scores[list(self.rules.not_first)] = -torch.inf
+        if self.sampling.temperature == 0:
+            return int(scores.argmax())
+        probabilities = torch.softmax(scores / self.sampling.temperature, dim=-1)
+        return int(torch.multinomial(probabilities, 1, generator=self._generator))
+
+
+def _placed(operation: AttentionOperation, kind: Kind, seen: int) -> AttentionOperation:
+    """Give a step's rows and columns their true positions.
+
+    A sliding layer's cache has dropped old keys, and nothing passed to it tells: counted from the end, key j of
+    `keys` stands at ``seen + rows − keys + j``.
+    """
+    if kind == "encoder":
+        return operation
+    if kind == "cross":
+        return replace(operation, first_query=seen)
+    first_key = seen + operation.rows - operation.keys
+    if first_key < 0:
+        raise CaptureError(
+            f"{operation.keys} keys after {seen + operation.rows} tokens: this model lengthens or joins its axes inside"
+        )
+    return replace(operation, first_query=seen, first_key=first_key)
+
+
+@dataclass
+class _Widened:
+    """Shows an observer each step's rows over all keys: those not there yet, or dropped, are forbidden and 0.
+
+    A site is asked about once. Its rows come step by step, between those of the other sites.
+
+    Args:
+        lengths: Number of keys by kind.
+    """
+
+    observer: Observer
+    lengths: Mapping[Kind, int]
+    _requests: dict[Site, Request | None] = field(default_factory=dict)
+
+    def request(self, site: Site) -> Request | None:
+        """Ask the observer, once for each site."""
+        if site not in self._requests:
+            self._requests[site] = self.observer.request(site)
+        return self._requests[site]
+
+    def update(self, block: WeightBlock) -> None:
+        """Pass a block on, as wide as all keys."""
+        keys = block.weights.shape[-1]
+        before, after = block.first_key, self.lengths[block.site.kind] - block.first_key - keys
+        if not before and not after:
+            self.observer.update(block)
+            return
+        weights = torch.nn.functional.pad(block.weights, (before, after))
+        allowed = block.allowed
+        if allowed is None:
+            allowed = torch.ones((1, 1, 1, keys), dtype=torch.bool, device=weights.device)
+        allowed = torch.nn.functional.pad(allowed, (before, after), value=False)
+        self.observer.update(replace(block, weights=weights, allowed=allowed, first_key=0))

@@ -1,0 +1,357 @@
+"""Loads a Hugging Face model and its tokenizer, and says in one line what stands in the way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext, redirect_stderr
+from dataclasses import dataclass, replace
+from functools import cached_property
+from importlib.util import find_spec
+from io import StringIO
+from logging import ERROR, getLogger
+from pathlib import Path
+from typing import Any
+
+from attncli.errors import ModelError, UsageError, did_you_mean
+from attncli.labels import safe_label
+from attncli.models import refusals
+from attncli.models.adapters import WITHOUT, Adapter, fetch_adapter, find_adapter
+from attncli.models.folder_check import check_folder, check_gguf, read_json
+from attncli.models.folders import is_gguf, may_reach_hub, missing_model, resolve_model_folder
+from attncli.models.refusals import Asked, no_head
+from attncli.models.tokens import load_tokenizer
+from attncli.models.towers import check_whole, has_towers, tower
+from attncli.models.vocabulary_check import check_vocabulary
+from attncli.record import Kind
+
+DEVICE_MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
+
+_TOKENIZER_SETTINGS = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json")
+
+
+@dataclass(frozen=True, slots=True)
+class LoadOptions:
+    """How to load a model.
+
+    Args:
+        revision: Branch, tag or commit on the hub.
+        dtype: ``float32``, ``bfloat16``, ``float16``, or ``auto``: float32 on a CPU, the checkpoint's own elsewhere.
+        device: A torch device; nothing moves by itself.
+        attention: transformers' implementation to run (``sdpa``, ``eager``, …); the model's default where None.
+        trust_remote_code: Whether code that comes with the model may run.
+        allow_pickle: Whether weights may be unpickled, which can run any code.
+        offline: Whether the hub must not be asked.
+        head: Whether the model is to predict tokens, so that its language-model head is wanted too.
+        device_map: Spreads the model over several devices and the disk, by accelerate: ``auto`` or another of
+            `DEVICE_MAPS`, or a device for each part's name; `device` is then not used.
+        offload_folder: Where parts that are on disk are written.
+        adapter: Whether an adapter beside the weights, or in their place, is applied; else its base model is loaded.
+    """
+
+    revision: str | None = None
+    dtype: str = "auto"
+    device: str = "cpu"
+    attention: str | None = None
+    trust_remote_code: bool = False
+    allow_pickle: bool = False
+    offline: bool = False
+    head: bool = False
+    device_map: str | Mapping[str, str | int] | None = None
+    offload_folder: str | None = None
+    adapter: bool = True
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A model, ready to run, and its tokenizer (None where the model takes no text).
+
+    Args:
+        adapter: The adapter that was applied to it, as the user named it.
+    """
+
+    name: str
+    model: Any
+    tokenizer: Any
+    options: LoadOptions
+    folder: Path | None
+    adapter: Adapter | None = None
+
+    @property
+    def family(self) -> str:
+        """The model type that transformers knows it by: ``bert``, ``llama``."""
+        return str(self.model.config.model_type)
+
+    @cached_property
+    def kind(self) -> Kind:
+        """The kind of attention of a model with one stack of layers."""
+        from attncli.models.direction import kind_of_single_stack
+
+        return kind_of_single_stack(self.model)
+
+    @property
+    def device(self) -> Any:
+        """The torch device that the model takes its inputs on."""
+        spread: Mapping[str, Any] = getattr(self.model, "hf_device_map", {})
+        places = [place for place in spread.values() if place != "disk"]
+        if self.model.device.type != "meta":
+            return self.model.device
+        import torch
+
+        return torch.device(places[0] if places else "cpu")
+
+    @property
+    def devices(self) -> str:
+        """Where the model is, for people: ``cuda:0``, ``cuda:0, cpu, disk``."""
+        spread: Mapping[str, Any] = getattr(self.model, "hf_device_map", {})
+        names = [f"cuda:{place}" if isinstance(place, int) else str(place) for place in spread.values()]
+        return ", ".join(dict.fromkeys(names)) or str(self.model.device)
+
+
+def load(name: str, options: LoadOptions | None = None, *, tokenizer: bool = True) -> Loaded:
+    """Load a model by folder, by name from the hub's cache, or from the hub.
+
+    Args:
+        name: ``./folder``, or ``organisation/name`` on the hub.
+        tokenizer: Whether the model's tokenizer is wanted. Of a model with a tower for texts and one for pictures
+            (CLIP), it is the first with a tokenizer and the second without.
+
+    Raises:
+        ModelError: It is not to be had: no such folder or name, no weights, no tokenizer, a broken file.
+        UsageError: An option does not fit (a dtype or device that does not exist).
+    """
+    options = options or LoadOptions()
+    _check_device_map(options)
+    picture, adapter = not tokenizer, _adapter(name, options)
+    if adapter is None:
+        return _load(name, options, tokenizer, picture)
+    if options.adapter:
+        adapter.check(options.allow_pickle)
+    try:
+        needed = tokenizer and not adapter.has_tokenizer
+        base = _load(adapter.base, _for_base(adapter, options), needed, picture)
+    except ModelError as error:
+        if adapter.base == name:
+            raise
+        raise ModelError(
+            f"{safe_label(name)}: an adapter, and its base model cannot be loaded: {error.message}",
+            error.hint,
+        ) from error
+    if tokenizer and adapter.has_tokenizer:
+        with _translated(name, options):
+            base = replace(base, tokenizer=_load_tokenizer(adapter.folder, options))
+    if not options.adapter:
+        return base
+    return replace(base, adapter=adapter.apply(base.model, allow_pickle=options.allow_pickle))
+
+
+def _load(name: str, options: LoadOptions, tokenizer: bool, picture: bool) -> Loaded:
+    folder = _local_folder(name, options, tokenizer)
+    if folder is None and (options.offline or not may_reach_hub()):
+        # Asked anyway, the hub's client would go on trying for a minute.
+        raise missing_model(name, "--offline was given" if options.offline else "the hub cannot be reached")
+    _quiet_transformers()
+    # Of GGUF files transformers tells the progress, whatever it was told.
+    silent = redirect_stderr(StringIO()) if folder is not None and is_gguf(folder) else nullcontext()
+    with silent, _translated(name, options):
+        made = _load_tokenizer(folder or name, options) if tokenizer else None
+        model = _load_model(folder or name, options, picture=picture)
+    return Loaded(name, model, made, options, folder)
+
+
+def config_of(name: str, options: LoadOptions) -> Any:
+    """Read a model's config alone; of an adapter, its base model's.
+
+    Raises:
+        ModelError: It is not to be had.
+    """
+    _quiet_transformers()
+    with _translated(name, options):
+        return _config(name, options)
+
+
+def _config(name: str, options: LoadOptions) -> Any:
+    from transformers import AutoConfig
+
+    adapter = _adapter(name, options)
+    if adapter is not None:
+        name, options = adapter.base, _for_base(adapter, options)
+    folder = _local_folder(name, options, False)
+    if folder is None and (options.offline or not may_reach_hub()):
+        raise missing_model(name, "--offline was given" if options.offline else "the hub cannot be reached")
+    return AutoConfig.from_pretrained(_place(folder or name), **_common(folder or name, options))
+
+
+def _adapter(name: str, options: LoadOptions) -> Adapter | None:
+    """Find the adapter that a name stands for, or that lies beside the model of this name."""
+    folder = resolve_model_folder(name, options.revision or "main")
+    if folder is None and not options.offline and may_reach_hub():
+        folder = fetch_adapter(name, options.revision)
+    return find_adapter(name, folder)
+
+
+def _for_base(adapter: Adapter, options: LoadOptions) -> LoadOptions:
+    """Return the options that an adapter's base model is loaded with; a revision is that of the adapter."""
+    if adapter.is_beside:
+        return options
+    return replace(options, revision=None if Path(adapter.base).is_dir() else adapter.base_revision)
+
+
+def _local_folder(name: str, options: LoadOptions, tokenizer: bool) -> Path | None:
+    """Find the model on this machine; None where the hub must be asked (not cached, or not wholly)."""
+    folder = resolve_model_folder(name, options.revision or "main")
+    if folder is None:
+        return None
+    if is_gguf(folder):
+        check_gguf(name)
+    named = Path(name).expanduser().exists()
+    if named and options.revision is not None:
+        raise UsageError(
+            f"--revision {safe_label(options.revision)}: {safe_label(name)} is a folder, which has but one",
+            "leave it out; it is for names on the hub",
+        )
+    try:
+        if not is_gguf(folder):
+            check_folder(folder, safe_label(name), allow_pickle=options.allow_pickle, tokenizer=tokenizer)
+    except ModelError:
+        if named or options.offline:
+            raise
+        return None
+    return folder
+
+
+def _load_tokenizer(where: str | Path, options: LoadOptions) -> Any:
+    from transformers import AutoTokenizer
+
+    try:
+        made = AutoTokenizer.from_pretrained(_place(where), **_common(where, options))
+    except Exception:  # the tokenizers library raises nothing more special
+        folder = resolve_model_folder(str(where), options.revision or "main")
+        if folder is not None:
+            _check_tokenizer(folder)
+        raise
+    folder = resolve_model_folder(str(where), options.revision or "main")
+    if folder is not None:
+        check_vocabulary(made, folder, safe_label(str(where)))
+    return made
+
+
+def _check_tokenizer(folder: Path) -> None:
+    """Say which of a tokenizer's files is broken, if any is."""
+    for name in _TOKENIZER_SETTINGS:
+        if (folder / name).is_file():
+            read_json(folder / name, safe_label(str(folder)))
+    if (folder / "tokenizer.json").is_file():
+        load_tokenizer(folder)
+
+
+def _load_model(where: str | Path, options: LoadOptions, *, picture: bool) -> Any:
+    from transformers import AutoConfig
+
+    from attncli.models.checkpoint import check_filled, check_quantisation, check_sizes
+
+    keywords = _common(where, options) | {
+        "dtype": _dtype(options),
+        "use_safetensors": None if options.allow_pickle else True,
+        "ignore_mismatched_sizes": True,  # they are in the report then, and refused below
+    }
+    if options.attention is not None:
+        keywords["attn_implementation"] = options.attention
+    if options.device_map is not None:
+        keywords |= {"device_map": options.device_map, "offload_folder": options.offload_folder}
+    config = AutoConfig.from_pretrained(_place(where), **_common(where, options))
+    name = safe_label(str(where))
+    in_towers = not options.head and has_towers(config)
+    if in_towers:
+        check_whole(config, name)
+    check_quantisation(config, where if isinstance(where, Path) else None, name)
+    model, report = _model_class(config, options).from_pretrained(
+        _place(where), output_loading_info=True, adapter_kwargs=WITHOUT, **keywords
+    )
+    check_sizes(report["mismatched_keys"], name)
+    folder = resolve_model_folder(str(where), options.revision or "main")
+    if folder != where:  # it has been downloaded just now
+        check_quantisation(config, folder, name)
+    if check_filled(model, report, name, folder=folder, head=options.head):
+        raise no_head(name)
+    if in_towers:
+        model = tower(model, name, picture=picture)
+    return (model if options.device_map is not None else model.to(options.device)).eval()
+
+
+def _model_class(config: Any, options: LoadOptions) -> Any:
+    from transformers import AutoModel, AutoModelForCausalLM, AutoModelForSeq2SeqLM
+    from transformers import AutoModelForSpeechSeq2Seq as Speech
+
+    if not options.head:
+        return AutoModel
+    if type(config) in Speech._model_mapping:
+        return Speech
+    return AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
+
+
+def _check_device_map(options: LoadOptions) -> None:
+    """Refuse to spread a model where that cannot be done."""
+    if options.device_map is None:
+        if options.offload_folder is not None:
+            raise UsageError("--offload-folder is for --device-map", "add --device-map auto")
+        return
+    if isinstance(options.device_map, str) and options.device_map not in DEVICE_MAPS:
+        raise UsageError(
+            f"--device-map {options.device_map}: no such way", did_you_mean(options.device_map, DEVICE_MAPS)
+        )
+    if options.device != "cpu":
+        raise UsageError("--device and --device-map both say where the model runs", "give one of them")
+    if find_spec("accelerate") is None:
+        raise UsageError(
+            "--device-map needs accelerate, which is not installed",
+            "pip install accelerate (or attncli[big])",
+        )
+
+
+def _place(where: str | Path) -> str | Path:
+    """Return what transformers loads from: a name, or the folder."""
+    return Path(where).parent if is_gguf(where) else where
+
+
+def _common(where: str | Path, options: LoadOptions) -> dict[str, Any]:
+    keywords = {
+        "revision": options.revision or "main",
+        "trust_remote_code": options.trust_remote_code,
+        "local_files_only": options.offline,
+    }
+    return keywords | ({"gguf_file": Path(where).name} if is_gguf(where) else {})
+
+
+def _dtype(options: LoadOptions) -> Any:
+    import torch
+
+    if options.dtype == "auto":
+        spread = options.device_map is not None and torch.cuda.is_available()
+        return torch.float32 if torch.device(options.device).type == "cpu" and not spread else "auto"
+    known = {
+        "float32": torch.float32,
+        "bfloat16": torch.bfloat16,
+        "float16": torch.float16,
+        "float64": torch.float64,
+    }
+    if options.dtype not in known:
+        raise UsageError(
+            f"--dtype {options.dtype}: no such type", did_you_mean(options.dtype, [*known, "auto"])
+        )
+    return known[options.dtype]
+
+
+def _quiet_transformers() -> None:
+    """Keep loading bars and reports off stderr; what matters of them we say ourselves."""
+    from huggingface_hub.utils import logging as hub_logging
+    from transformers.utils import logging
+
+    hub_logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    logging.set_verbosity_error()
+    getLogger("accelerate").setLevel(ERROR)
+    logging.disable_progress_bar()
+
+
+def _translated(name: str, options: LoadOptions) -> AbstractContextManager[None]:
+    asked = Asked(options.attention, options.device, options.device_map is not None, options.head)
+    return refusals.loading(name, asked)

@@ -1,0 +1,311 @@
+"""Opens the model that the user named: a pretrained one, one that comes with attncli, or the untrained one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol
+
+from attncli.cli.common import sign_of_life
+from attncli.cli.options import GenerationOptions, ModelOptions, OutputOptions, ScratchOptions
+from attncli.cli.output import say
+from attncli.errors import UsageError
+from attncli.inputs.media import EXAMPLES, Medium, check_exists, is_file, medium_of, refuse_medium
+from attncli.labels import safe_label
+from attncli.models.shipped import DEFAULT, shipped_models
+from attncli.record import Kind, Observer, Run, Tokens
+
+if TYPE_CHECKING:
+    from attncli.models.loading import Loaded, LoadOptions
+
+_WHISPER = "of models of sounds attncli shows Whisper's alone"
+
+
+class Opened(Protocol):
+    """A source with its text in it."""
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """The kinds of attention it has."""
+
+    def depth(self, kind: Kind) -> int:
+        """Give the number of layers with a kind of attention."""
+
+    def axes(self, kind: Kind) -> tuple[Tokens, Tokens]:
+        """Give query and key tokens."""
+
+    def run(self, observers: Sequence[Observer]) -> Run:
+        """Run forward once."""
+
+
+def check_writing(writing: GenerationOptions, model: ModelOptions, pair: str | None) -> None:
+    """Refuse options of generation that do not go together.
+
+    Raises:
+        UsageError: They do not.
+    """
+    option = "--generate" if writing.generate else "--chat"
+    if writing.system is not None and not writing.chat:
+        raise UsageError("--system is for --chat", "add --chat, or write it into the text")
+    if writing.temperature and not writing.generate:
+        raise UsageError("--temperature is for --generate", "add --generate N")
+    if not (writing.generate or writing.chat):
+        return
+    if model.model in (None, "scratch", *shipped_models()):
+        raise UsageError(f"{option} needs a pretrained model", "--model names one")
+    if pair is not None:
+        raise UsageError(f"{option} and --pair were both given", "give one of them")
+
+
+def open_source(
+    text: str,
+    pair: str | None,
+    model: ModelOptions,
+    scratch: ScratchOptions,
+    output: OutputOptions,
+    writing: GenerationOptions | None = None,
+    stride: int | None = None,
+) -> Opened:
+    """Open what the user named: a pretrained model, one that comes with attncli, or the untrained one.
+
+    Args:
+        writing: What the model is to write, and whether the text is a message to it.
+        stride: By how many tokens windows advance over a text that is longer than the model reads.
+
+    Raises:
+        AttnCliError: It is not to be had, or does not take this text.
+    """
+    for one in (text, pair):
+        refuse_medium(one)
+    if is_file(text) and not output.quiet:
+        say(
+            f'note: "{safe_label(text)}" is a file, and its name is the text here: --file reads what is in it'
+        )
+    name = model_name(model, scratch, pair)
+    own = name in ("scratch", *shipped_models())
+    if stride is not None:
+        _check_stride(name if own else None, model, pair, writing)
+    if model.fast and (own or (writing is not None and writing.generate)):
+        raise UsageError("--fast is for a pretrained model's reading of a long text", "leave it out")
+    if name == "scratch":
+        return _open_scratch(text, pair, model, scratch)
+    _refuse_scratch_options(scratch, name)
+    if scratch.seed is not None and writing is not None and not writing.generate:
+        raise UsageError("--seed is for the scratch model, or for --generate", "leave it out")
+    if not text:
+        raise UsageError("the text is empty: there is nothing to attend to")
+    if name in shipped_models():
+        return _open_shipped(name, text, pair, model)
+    assert model.model is not None
+    check_reads(model, output, text)
+    if writing is not None and (writing.generate or writing.chat):
+        return _open_writer(text, model, scratch.seed or 0, output, writing)
+    if stride is not None:
+        return _open_strided(text, model, output, stride)
+    with sign_of_life(f"loading {safe_label(model.model)} …", output):
+        from attncli.models.pretrained import open_model
+
+        return open_model(
+            model.model,
+            text,
+            pair,
+            options=load_options(model),
+            truncate=model.truncate,
+            verify=not model.no_verify,
+            fast=model.fast,
+        )
+
+
+def medium_for(text: str, model: ModelOptions, output: OutputOptions) -> Medium | None:
+    """Return whether a text names a picture or a sound that the model is to look at, or to hear.
+
+    Raises:
+        AttnCliError: The file is not there, or the model does not take such a thing, or is not to be had.
+    """
+    medium = medium_of(text)
+    if medium is None or model.model in (None, "scratch", *shipped_models()):
+        return None
+    assert model.model is not None
+    with sign_of_life(f"loading {safe_label(model.model)} …", output):
+        from attncli.models.input_kinds import inputs_of
+
+        takes = inputs_of(model.model, load_options(model))
+    if takes.picture if medium == "picture" else takes.sound:
+        check_exists(text)
+        return medium
+    if not is_file(text):
+        return None
+    who = f"{safe_label(text)} is a {medium}, and {safe_label(model.model)} ({takes.family})"
+    if takes.mixed:
+        raise UsageError(f"{who} takes it together with a text only, which attncli cannot show yet")
+    raise UsageError(f"{who} takes {takes}", f"name a model of {medium}s: {EXAMPLES[medium]}")
+
+
+def check_reads(model: ModelOptions, output: OutputOptions, text: str | None = None) -> None:
+    """Refuse a pretrained model that reads no text, before anything of it is loaded but its config.
+
+    Args:
+        text: What it is to read, where that is one text; it may be the name of a file that is not there.
+
+    Raises:
+        AttnCliError: It takes something else, or is not to be had.
+    """
+    assert model.model is not None
+    with sign_of_life(f"loading {safe_label(model.model)} …", output):
+        from attncli.models.input_kinds import inputs_of
+
+        takes = inputs_of(model.model, load_options(model))
+    if takes.text:
+        return
+    check_exists(text or "")
+    hint = "try: attncli show photo.jpg --model NAME" if takes.picture else _WHISPER
+    if takes.family == "whisper":
+        hint = "try: attncli show speech.wav --model NAME"
+    raise UsageError(f"{safe_label(model.model)} ({takes.family}) takes no text, but {takes}", hint)
+
+
+def model_name(model: ModelOptions, scratch: ScratchOptions, pair: str | None = None) -> str:
+    """Say which model is meant: the one named, the scratch model where its options are used, else the default."""
+    if model.model is not None:
+        return model.model
+    asked = scratch.given() or pair is not None or scratch.seed is not None
+    return "scratch" if asked else DEFAULT
+
+
+def _open_scratch(text: str, pair: str | None, model: ModelOptions, scratch: ScratchOptions) -> Opened:
+    from attncli.models.scratch import ScratchSource
+
+    _refuse_loading_options("scratch", model)
+    if scratch.set and scratch.variant is None:
+        raise UsageError(f"--set {scratch.set[0]}: no --variant was given", "try: attncli list variants")
+    return ScratchSource(
+        text,
+        pair,
+        layers=scratch.layers or 1,
+        heads=scratch.heads or 1,
+        d_model=scratch.d_model or 64,
+        causal=scratch.causal,
+        seed=scratch.seed or 0,
+        verify=not model.no_verify,
+        variant=scratch.variant,
+        settings=tuple(scratch.set or ()),
+    )
+
+
+def _refuse_scratch_options(scratch: ScratchOptions, name: str) -> None:
+    if scratch.variant is not None:
+        raise UsageError("--variant is for the scratch model", "a trained model attends as it was trained to")
+    if given := scratch.given():
+        raise UsageError(
+            f"{given[0]} is for the scratch model, not for {safe_label(name)}", "leave out one of the two"
+        )
+
+
+def _refuse_loading_options(name: str, model: ModelOptions) -> None:
+    given = {
+        "--dtype": model.dtype not in ("auto", "float32"),
+        "--device": model.device != "cpu",
+        "--device-map": model.device_map is not None,
+        "--attention": model.attention is not None,
+        "--revision": model.revision is not None,
+        "--no-adapter": model.no_adapter,
+    }
+    for option, was in given.items():
+        if was:
+            raise UsageError(
+                f"{option} is not for {name}", "it comes with attncli, and runs in float32 on the CPU"
+            )
+
+
+def _open_shipped(name: str, text: str, pair: str | None, model: ModelOptions) -> Opened:
+    from attncli.models.trained import TrainedSource
+
+    _refuse_loading_options(name, model)
+    return TrainedSource(name, text, pair, truncate=model.truncate, verify=not model.no_verify)
+
+
+def load_model(model: ModelOptions, output: OutputOptions, device: str | None = None) -> Loaded:
+    """Load the pretrained model that the user named.
+
+    Args:
+        device: Where it runs, if not where the user said: on this rank's GPU.
+    """
+    assert model.model is not None
+    options = load_options(model)
+    with sign_of_life(f"loading {safe_label(model.model)} …", output):
+        from attncli.models.loading import load
+
+        return load(model.model, options if device is None else replace(options, device=device))
+
+
+def _check_stride(
+    own: str | None, model: ModelOptions, pair: str | None, writing: GenerationOptions | None
+) -> None:
+    """Refuse options that do not go with windows over one long text.
+
+    Args:
+        own: The name of a model of our own.
+    """
+    if own is not None:
+        raise UsageError(f"--stride needs a pretrained model, not {own}", "--model names one")
+    others = {
+        "--pair": pair is not None,
+        "--truncate": model.truncate,
+        "--generate": writing is not None and bool(writing.generate),
+        "--chat": writing is not None and writing.chat,
+    }
+    for option, given in others.items():
+        if given:
+            raise UsageError(f"--stride and {option} were both given", "--stride reads one text, all of it")
+
+
+def _open_strided(text: str, model: ModelOptions, output: OutputOptions, stride: int) -> Opened:
+    """Open a model that reads a long text in windows."""
+    from attncli.models.windows import stride_over
+
+    loaded = load_model(model, output)
+    return stride_over(loaded, text, stride, verify=not model.no_verify, fast=model.fast)
+
+
+def _open_writer(
+    text: str, model: ModelOptions, seed: int, output: OutputOptions, writing: GenerationOptions
+) -> Opened:
+    """Open a model that reads a message of a conversation, or goes on writing, or both."""
+    assert model.model is not None
+    with sign_of_life(f"loading {safe_label(model.model)} …", output):
+        from attncli.models.chat import prepare_chat
+        from attncli.models.loading import load
+        from attncli.models.prepared_text import prepare
+        from attncli.models.pretrained import PretrainedSource
+
+        loaded = load(model.model, replace(load_options(model), head=bool(writing.generate)))
+        prepared = (
+            prepare_chat(loaded, text, writing.system, truncate=model.truncate)
+            if writing.chat
+            else prepare(loaded, text, truncate=model.truncate)
+        )
+    if not writing.generate:
+        return PretrainedSource(loaded, prepared, verify=not model.no_verify)
+    with sign_of_life("generating …", output):
+        from attncli.models.generation import Sampling, write
+
+        sampling = Sampling(writing.generate, writing.temperature, seed)
+        return write(loaded, prepared, sampling, verify=not model.no_verify)
+
+
+def load_options(model: ModelOptions) -> LoadOptions:
+    """Give the options of loading among those of a model."""
+    from attncli.models.loading import LoadOptions
+
+    return LoadOptions(
+        revision=model.revision,
+        dtype=model.dtype,
+        device=model.device,
+        attention=model.attention,
+        trust_remote_code=model.trust_remote_code,
+        allow_pickle=model.allow_pickle,
+        offline=model.offline,
+        device_map=model.device_map,
+        offload_folder=model.offload_folder,
+        adapter=not model.no_adapter,
+    )

@@ -1,0 +1,255 @@
+"""Any Hugging Face model as a source of attention: it runs once, at its own speed, and is watched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attncli.capture.blocks import BLOCK_BYTES, OWN_FORWARD, Emitter
+from attncli.capture.forward_pass import Enough, Watch
+from attncli.capture.layers import Stacks, layer_classes, without_softmax
+from attncli.errors import CaptureError
+from attncli.labels import in_ranges, safe_label
+from attncli.models.loading import Loaded, LoadOptions, load
+from attncli.models.prepared_text import Prepared, prepare
+from attncli.record import KINDS, Kind, Observer, Run, SourceInfo, Tokens
+from attncli.registry import Entry
+
+ENTRY = Entry(
+    name="pretrained",
+    summary="any Hugging Face model, by folder, cache or hub name (--model); runs its own fast attention, watched",
+)
+
+
+@dataclass
+class PretrainedSource:
+    """One model and what to run it on.
+
+    Args:
+        verify: Whether a failed self-check is an error.
+        stack: Which row of layers to show, by the name that ``Run.sites`` gives it: the text model's own where empty.
+        block_bytes: How large a block of weights may be that observers are shown.
+        fast: Whether layers whose own kernel is slow on a long text (soft-cap, sink, window) run our own exact block
+            forward instead: observing no longer leaves the model's output bit for bit the same.
+    """
+
+    loaded: Loaded
+    prepared: Prepared
+    verify: bool = True
+    stack: str = ""
+    block_bytes: int = BLOCK_BYTES
+    fast: bool = False
+
+    @cached_property
+    def stacks(self) -> Stacks:
+        """The rows of layers that the model is made of."""
+        return Stacks(self.loaded.model)
+
+    @property
+    def network(self) -> nn.Module:
+        """The model."""
+        network: nn.Module = self.loaded.model
+        return network
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """The kinds of attention that this pass will have."""
+        return tuple(kind for kind in KINDS if kind in self.prepared.queries)
+
+    def depth(self, kind: Kind) -> int:
+        """Give the number of layers of the stack that has this kind of attention."""
+        return self.stacks.depth(kind)
+
+    def axes(self, kind: Kind) -> tuple[Tokens, Tokens]:
+        """Give the query and key tokens of a kind of attention."""
+        return self.prepared.queries[kind], self.prepared.keys[kind]
+
+    @torch.inference_mode()
+    def run(self, observers: Sequence[Observer]) -> Run:
+        """Run forward once and show the observers what they asked for.
+
+        Raises:
+            CaptureError: The model's attention cannot be seen, or a self-check failed.
+            UsageError: An observer asked for what is not there.
+        """
+        axes = {kind: self.axes(kind) for kind in self.kinds}
+        lengths = {kind: (len(queries), len(keys)) for kind, (queries, keys) in axes.items()}
+        emitter = Emitter(
+            observers,
+            self.verify,
+            self.block_bytes,
+            axes=None if self.stack else lengths,
+            stack=self.stack,
+        )
+        model = self.loaded.model
+        watch = Watch(
+            model,
+            emitter,
+            self.kinds,
+            _batch(self.prepared.inputs),
+            stacks=self.stacks,
+            fast=self.fast,
+            may_stop=not hasattr(model, "hf_device_map"),  # accelerate wants to clear up behind each module
+        )
+        with watch.watching(), without_cache(model), suppress(Enough):
+            self._forward(model)
+        if not any(site.stack == self.stack for site in emitter.sites):
+            raise self._nothing_seen(emitter)
+        return self.result(emitter, self.prepared.notes)
+
+    def _nothing_seen(self, emitter: Emitter) -> CaptureError:
+        family, stacks = self.loaded.family, sorted({site.stack for site in emitter.sites})
+        if self.stack or stacks:
+            return CaptureError(
+                f"{family}: no attention was seen in {self.stack or 'its main stack'}",
+                f"there is some in: {', '.join(stacks) or 'none'}",
+            )
+        made_of = ", ".join(list(layer_classes(self.loaded.model))[:3])
+        return CaptureError(
+            f"{family}: no softmax over the tokens is to be seen in its layers ({made_of}): there are no weights"
+        )
+
+    def _what_was_seen(self, emitter: Emitter) -> list[str]:
+        """Say which layers of a hybrid model have no softmax attention, and whose weights are the model's own."""
+        notes = []
+        if any(report.capture == "eager" and report.output_error is None for report in emitter.reports):
+            notes.append(
+                f"{self.loaded.family} computes attention in a way of its own: the weights are those of its softmax"
+            )
+        if self.fast:
+            notes.append(_what_ran_fast(emitter))
+        for kind in () if self.stack or emitter.stopped else self.kinds:
+            without = self._instead(emitter, kind)
+            if without and len(without) < self.depth(kind):
+                notes.append(f"{kind} layers without softmax attention: {_by_what(without)}")
+        return notes
+
+    def _instead(self, emitter: Emitter, kind: Kind) -> dict[int, str]:
+        """Return the layers of the main stack without attention of a kind, and what they have in its place."""
+        without = without_softmax(emitter.sites, kind, self.depth(kind))
+        return {layer: self.stacks.what_is_in(self.network, kind, layer) for layer in without}
+
+    @torch.inference_mode()
+    def output(self) -> Any:
+        """Run forward once, unobserved.
+
+        Raises:
+            CaptureError: The model does not take this input.
+        """
+        return self._forward(self.loaded.model)
+
+    def _forward(self, model: Any, **options: Any) -> Any:
+        module = model.get_encoder() if self.prepared.encoder_only else model
+        try:
+            return module(**self.prepared.inputs, **options)
+        except torch.OutOfMemoryError:
+            raise
+        except (TypeError, ValueError, IndexError, RuntimeError) as error:
+            reason = " ".join(str(error).split())[:200]
+            raise CaptureError(f"{self.loaded.family} does not run on this input: {reason}") from error
+
+    def result(self, emitter: Emitter, notes: Sequence[str]) -> Run:
+        """Tell what a run has shown to an emitter."""
+        notes = [*notes, *self._what_was_seen(emitter)]
+        model, options, adapter = self.loaded.model, self.loaded.options, self.loaded.adapter
+        captures = {report.capture for report in emitter.reports}
+        info = SourceInfo(
+            name=self.loaded.name,
+            kind="pretrained",
+            family=self.loaded.family,
+            revision=options.revision,
+            adapter=None if adapter is None else adapter.name,
+            dtype=str(model.dtype).removeprefix("torch."),
+            device=self.loaded.devices,
+            capture="eager" if captures == {"eager"} else "interface",
+        )
+        if adapter is not None:
+            notes += [f"the adapter ({adapter.kind}) is applied: --no-adapter leaves it out", *adapter.notes]
+        if not self.verify:
+            notes = [*notes, "unverified: the self-checks were switched off (--no-verify)"]
+        sites, reports = tuple(emitter.sites), tuple(emitter.reports)
+        queries, keys = self.prepared.queries, self.prepared.keys
+        instead = {
+            (kind, layer): what
+            for kind in (() if self.stack or emitter.stopped else self.kinds)
+            for layer, what in self._instead(emitter, kind).items()
+        }
+        stopped = emitter.stopped
+        return Run(info, sites, queries, keys, reports, tuple(notes), stopped=stopped, instead=instead)
+
+
+def _by_what(layers: Mapping[int, str]) -> str:
+    """Write layers by what they are: ``0-2, 4 (linear attention)``."""
+    groups: dict[str, list[int]] = {}
+    for layer, what in layers.items():
+        groups.setdefault(what, []).append(layer)
+    return "; ".join(f"{in_ranges(group)} ({safe_label(what)})" for what, group in groups.items())
+
+
+def _what_ran_fast(emitter: Emitter) -> str:
+    fast = [report for report in emitter.reports if report.capture == OWN_FORWARD]
+    if not fast:
+        return "--fast changed nothing: no layer has a soft-cap, a sink or a window that makes it slow at this length"
+    worst = max(report.output_error or 0.0 for report in fast)
+    return (
+        f"{len(fast)} of {len(emitter.sites)} attention operations ran attncli's own block forward (--fast); "
+        f"their output is the model's within {worst:.1g} of its largest value"
+    )
+
+
+def open_model(
+    name: str,
+    text: str,
+    pair: str | None = None,
+    *,
+    options: LoadOptions | None = None,
+    truncate: bool = False,
+    verify: bool = True,
+    fast: bool = False,
+) -> PretrainedSource:
+    """Load a model and make a text ready for it.
+
+    Args:
+        text: What the model reads.
+        pair: A second sentence, or the target text of an encoder–decoder.
+        truncate: Whether to cut what is longer than the model allows.
+        fast: See `PretrainedSource`.
+
+    Raises:
+        ModelError: The model is not to be had.
+        UsageError: The text is empty or too long, or the model takes no text.
+    """
+    loaded = load(name, options)
+    return PretrainedSource(loaded, prepare(loaded, text, pair, truncate=truncate), verify, fast=fast)
+
+
+@contextmanager
+def without_cache(model: Any) -> Iterator[None]:
+    """Keep no keys and values for tokens to come: nothing comes after a single pass, and they outweigh our answers.
+
+    Encoder–decoders stay as they are: some pass their encoder's output on by the cache.
+    """
+    if model.config.is_encoder_decoder:
+        yield
+        return
+    configs = {id(config): config for config in (model.config, model.config.get_text_config())}
+    before = [
+        (config, config.use_cache) for config in configs.values() if getattr(config, "use_cache", False)
+    ]
+    for config, _ in before:
+        config.use_cache = False
+    try:
+        yield
+    finally:
+        for config, used in before:
+            config.use_cache = used
+
+
+def _batch(inputs: Mapping[str, Tensor]) -> int:
+    return next((tensor.shape[0] for tensor in inputs.values() if tensor.dim() > 1), 1)

@@ -1,0 +1,100 @@
+"""Which head has most to say of one row: the one that looks hardest at one other word."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import torch
+
+from attncli.errors import CaptureError, UsageError
+from attncli.record import Kind, Request, Site, Token, Tokens, WeightBlock
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A head, and the key that the row looks hardest at in it."""
+
+    layer: int
+    head: int
+    key: Token
+    weight: float
+    heads: int
+    where: str = ""
+
+    def why(self) -> str:
+        """Say why this head."""
+        return (
+            f"layer {self.layer} head {self.head}: of {self.heads} heads the one that gives a single word{self.where} "
+            f"the most weight, {self.weight:.2f} to “{self.key.label}”; --layer and --head name another"
+        )
+
+
+@dataclass
+class TellingHead:
+    """Keeps, of each head, the most weight that one row gives to a word that is not its neighbour.
+
+    Special tokens and punctuation do not count, nor does a decoder's first token: there goes what a head has no use
+    for. Neighbours do not count because heads that look at them do so whatever the words are. Where no other word is
+    there, all count.
+
+    Args:
+        position: The row.
+        keys: The tokens of the columns.
+        layer: Look into this layer only; None for all.
+        head: Look at this head only, from the end where negative; None for all.
+    """
+
+    kind: Kind
+    position: int
+    keys: Tokens
+    layer: int | None = None
+    head: int | None = None
+    _best: dict[tuple[int, int], tuple[float, int]] = field(default_factory=dict)
+
+    def request(self, site: Site) -> Request | None:
+        """Ask for the one row, of all heads or of the one named."""
+        if site.kind != self.kind or self.layer not in (None, site.layer):
+            return None
+        heads = None if self.head is None else (self._in_range(self.head, site.heads),)
+        return Request(heads, range(self.position, self.position + 1))
+
+    def update(self, block: WeightBlock) -> None:
+        """Keep each head's largest weight on a word that counts."""
+        counts = torch.tensor([key in self._counted for key in block.keys], device=block.weights.device)
+        weights = block.weights[0, :, self.position - block.rows.start].masked_fill(~counts, -1.0)
+        largest, places = weights.max(dim=-1)
+        for head, weight, place in zip(block.heads, largest.tolist(), places.tolist(), strict=True):
+            if self.head is None or head == self.head or self.head < 0:
+                self._best[block.site.layer, head] = weight, block.first_key + place
+
+    def found(self) -> Told:
+        """Return the head; of equals, the earliest.
+
+        Raises:
+            CaptureError: No attention was seen.
+        """
+        if not self._best:
+            raise CaptureError(f"no {self.kind} attention was seen")
+        (where, head), (weight, key) = max(
+            self._best.items(), key=lambda item: (item[1][0], -item[0][0], -item[0][1])
+        )
+        farther = "" if self.kind == "cross" else " farther away"
+        return Told(where, head, self.keys[key], max(weight, 0.0), len(self._best), farther)
+
+    @cached_property
+    def _counted(self) -> frozenset[int]:
+        words = {
+            token.position for token in self.keys if not token.special and any(map(str.isalnum, token.text))
+        }
+        if self.kind == "decoder":
+            words -= {0}
+        if self.kind != "cross":
+            words -= {self.position - 1, self.position, self.position + 1}
+        return frozenset(words or {token.position for token in self.keys})
+
+    def _in_range(self, head: int, heads: int) -> int:
+        if not -heads <= head < heads:
+            have = f"0 to {heads - 1}" if heads > 1 else "only 0"
+            raise UsageError(f"--head {head}: out of range", f"this model has heads {have} (-1 is the last)")
+        return head % heads

@@ -1,0 +1,61 @@
+"""Where each of many matrices stands in a picture: by layer and head, or one after another as they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from attncli.render.grid_text import short_names
+from attncli.view import Matrix
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One matrix's place: its number in the grid, its row and column in the picture, its name there."""
+
+    index: int
+    row: int
+    column: int
+    name: str
+
+
+def arrange(matrices: Sequence[Matrix], most_across: int) -> list[Place]:
+    """Lay matrices out, layers down and heads across, each kind below the last.
+
+    Matrices with labels, one head of many layers, and a choice of heads that would leave most places empty, go
+    one after another.
+    """
+    names = short_names(matrices)
+    kinds = list(dict.fromkeys(matrix.kind for matrix in matrices))
+    places: list[Place] = []
+    for kind in kinds:
+        members = [index for index, matrix in enumerate(matrices) if matrix.kind == kind]
+        first = 1 + max((place.row for place in places), default=-1)
+        prefix = f"{kind} " if len(kinds) > 1 and kind else ""
+        laid = by_layer_and_head(matrices, members)
+        if laid is None or max(column for _, column in laid.values()) >= most_across:
+            laid = {index: divmod(number, most_across) for number, index in enumerate(members)}
+        for index, (row, column) in laid.items():
+            places.append(Place(index, first + row, column, prefix + names[index]))
+    return places
+
+
+def by_layer_and_head(
+    matrices: Sequence[Matrix], members: Sequence[int]
+) -> dict[int, tuple[int, int]] | None:
+    """Give each matrix the row of its layer and the column of its head; None where that is no good layout."""
+    if labelled([matrices[index] for index in members]):
+        return None
+    layers = list(dict.fromkeys(matrices[index].layer for index in members))
+    heads = list(dict.fromkeys(matrices[index].head for index in members))
+    laid = {
+        index: (layers.index(matrices[index].layer), heads.index(matrices[index].head)) for index in members
+    }
+    distinct = len(set(laid.values())) == len(members)
+    crowded = 2 * len(members) > len(layers) * len(heads)
+    return laid if distinct and crowded and len(heads) > 1 else None
+
+
+def labelled(matrices: Sequence[Matrix]) -> bool:
+    """Say whether matrices go by labels rather than by layer and head."""
+    return any(matrix.label is not None for matrix in matrices)

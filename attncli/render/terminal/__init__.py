@@ -1,0 +1,1 @@
+"""What formats for a terminal share."""
