@@ -7,19 +7,24 @@ returns holds no control, format, private or unassigned character, so it can be 
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Callable, Iterable
 from functools import lru_cache
+
+from attncli.segmentation import graphemes
 
 CONTINUATION = "‿"
 """Stands in front of a piece that continues a word: ``‿ed`` for WordPiece's ``##ed``."""
 
 _ZWJ = "\u200d"
 _EMOJI_VARIATION = "\ufe0f"
-_SKIN_TONES = range(0x1F3FB, 0x1F400)
 _NAMED = {"\n": "⏎", "\t": "⇥", "\r": "␍", "\x7f": "␡"}
 _HIDDEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 _MARKS = ("Mn", "Mc", "Me")
+_STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""What a terminal, or the layout of a line, obeys: C0, C1, line separators, bidirectional marks; and surrogates."""
+
 _ASCII = str.maketrans({"·": "_", "⏎": "\\n", "⇥": "\\t", "␍": "\\r", CONTINUATION: "##", "⟨": "<", "⟩": ">"})
 
 
@@ -61,6 +66,15 @@ def _joins_emoji(text: str, index: int) -> bool:
     before, after = text[index - 1], text[index + 1]
     pictorial = before == _EMOJI_VARIATION or unicodedata.category(before) in ("So", "Sk")
     return pictorial and unicodedata.category(after) == "So"
+
+
+def visible_controls(text: str) -> str:
+    r"""Show the controls in a text as labels do, and leave all else as it is: blanks, joiners, nothing at all.
+
+    >>> visible_controls(" a\x1b]52;c;x\x07\u202e ")
+    ' a␛]52;c;x␇⟨202E⟩ '
+    """
+    return _STEERING.sub(lambda found: _visible(found[0], 0), text)
 
 
 def _mark_edges(text: str) -> str:
@@ -144,30 +158,3 @@ def in_ranges(numbers: Iterable[int]) -> str:
             runs.append([number])
     parts = [[f"{run[0]}-{run[-1]}"] if len(run) > 2 else [str(number) for number in run] for run in runs]
     return ", ".join(part for run in parts for part in run)
-
-
-def graphemes(label: str) -> list[str]:
-    r"""Split a safe label into what people see as one character: a letter with its accents, an emoji, a flag.
-
-    >>> [len(part) for part in graphemes("e\u0301a")]
-    [2, 1]
-    """
-    parts: list[str] = []
-    for character in label:
-        if parts and _extends(parts[-1], character):
-            parts[-1] += character
-        else:
-            parts.append(character)
-    return parts
-
-
-def _extends(before: str, character: str) -> bool:
-    if character == _ZWJ or before.endswith(_ZWJ) or ord(character) in _SKIN_TONES:
-        return True
-    if unicodedata.category(character) in _MARKS:
-        return True
-    return _is_regional(character) and len(before) == 1 and _is_regional(before)
-
-
-def _is_regional(character: str) -> bool:
-    return "\U0001f1e6" <= character <= "\U0001f1ff"

@@ -72,6 +72,8 @@ class Token:
         sequence: 0 for the first text of a pair, 1 for the second, None for specials.
         segment: The part of a conversation or of a generation that it belongs to (``system``, ``user``,
             ``assistant``, ``prompt``, ``generated``); None where the text is not divided.
+        written: The characters from `start` to `end` as they stand in the text, whatever the vocabulary makes of
+            them; None where there is no text to point into.
     """
 
     position: int
@@ -85,6 +87,7 @@ class Token:
     piece: str | None = None
     sequence: int | None = 0
     segment: str | None = None
+    written: str | None = None
 
 
 Tokens = tuple[Token, ...]

@@ -23,17 +23,16 @@ from typing import Any
 
 import torch
 
+from attncli.heads.corpus_sums import HeadTallies
+from attncli.heads.metrics_of_block import Measures
 from attncli.models.loading import Loaded, LoadOptions, load
 from attncli.models.prepared_text import from_inputs, prepare
 from attncli.models.pretrained import PretrainedSource, without_cache
-from attncli.observers.row_numbers import RowNumbers
 from attncli.observers.selection import Selection, parse_selection
 from attncli.observers.strongest import StrongestKeys
-from attncli.observers.weight_received import WeightReceived
 from attncli.observers.weights import FullWeights
-from attncli.record import Kind, Observer
+from attncli.record import Axis, Batch, Kind, Observer
 
-METRICS = ("entropy", "maximum", "distance", "self", "previous_token", "first_token")
 STATISTICS_BARS = {2048: 1.35, 4096: 1.45, 8192: 1.6}
 TOP_BARS = {2048: 1.5, 4096: 1.6, 8192: 1.75}
 LAYERS = {2048: 3, 4096: 3, 8192: 2}
@@ -108,12 +107,8 @@ def slow_by_itself(family: str, length: int) -> PretrainedSource:
 
 
 def statistics(source: PretrainedSource) -> list[Observer]:
-    """Ask for all numbers of every row, and the weight that each key receives."""
-    kind, depth, length = _sizes(source)
-    return [
-        RowNumbers(kind, METRICS, *ALL, depth, length),
-        WeightReceived(kind, *ALL, depth, length),
-    ]
+    """Ask for all metrics of every head, as `attncli heads` does."""
+    return [_metrics(source, *ALL)]
 
 
 def with_top(source: PretrainedSource) -> list[Observer]:
@@ -123,13 +118,17 @@ def with_top(source: PretrainedSource) -> list[Observer]:
 
 
 def one_head(source: PretrainedSource) -> list[Observer]:
-    """Ask for the statistics of one head of the last layer, before which the model is not stopped."""
+    """Ask for the metrics of one head of the last layer, before which the model is not stopped."""
+    return [_metrics(source, parse_selection("-1", "layer"), parse_selection("3", "head"))]
+
+
+def _metrics(source: PretrainedSource, layers: Selection, heads: Selection) -> HeadTallies:
     kind, depth, length = _sizes(source)
-    chosen = parse_selection("-1", "layer"), parse_selection("3", "head")
-    return [
-        RowNumbers(kind, METRICS, *chosen, depth, length),
-        WeightReceived(kind, *chosen, depth, length),
-    ]
+    tallies = HeadTallies(kind, Measures.of_kind(kind), layers, heads, depth)
+    ids, none = torch.arange(length)[None], torch.zeros(1, length, dtype=torch.bool)
+    axis = Axis(ids, ~none, none, none)
+    tallies.begin(Batch(axis, axis, ~none))
+    return tallies
 
 
 def all_weights(source: PretrainedSource) -> list[Observer]:

@@ -1,6 +1,7 @@
 import re
 import subprocess
 import tomllib
+from graphlib import TopologicalSorter
 from itertools import chain
 from pathlib import Path
 
@@ -106,3 +107,16 @@ def test_the_package_s_data_files_are_not_ignored_so_that_the_wheel_has_them() -
     assert project["tool"]["hatch"]["build"]["targets"]["wheel"] == {"packages": ["attncli"]}
     ignored = (ROOT / ".gitignore").read_text(encoding="utf-8")
     assert not any(name in ignored for name in ("models", "safetensors", "*.json", "*.csv", "*.txt", "*.md"))
+
+
+def test_no_files_import_each_other_in_a_circle_lazily_or_for_types_either() -> None:
+    grimp = pytest.importorskip("grimp", reason="comes with import-linter")
+    graph = grimp.build_graph("attncli", exclude_type_checking_imports=False, cache_dir=None)
+    order = TopologicalSorter({name: graph.find_modules_directly_imported_by(name) for name in graph.modules})
+    order.prepare()  # raises CycleError, which names them
+
+
+def test_commands_holds_commands_only() -> None:
+    folder = ROOT / "attncli" / "commands"
+    for path in folder.glob("*.py"):
+        assert path.stem == "__init__" or f"def {path.stem}(" in path.read_text(encoding="utf-8"), path

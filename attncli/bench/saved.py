@@ -17,7 +17,7 @@ _NUMBERS = (
 )
 
 
-def benchmark_of(document: Fields, header: Header) -> Curves:
+def read_view(document: Fields, header: Header) -> Curves:
     """Make the view that a benchmark's document was written from.
 
     Raises:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from importlib import import_module
+from typing import Any, Literal, cast
 
 Names = Iterable[str] | Mapping[str, str]
 """Words; of a mapping with what each of them means."""
@@ -82,38 +83,21 @@ def entries_of(*kinds: str, **more: str) -> Callable[[], Names]:
     return names
 
 
-def models() -> Names:
-    """Give the models that come with attncli, and those in the hub's cache."""
-    from attncli.models.folders import cached_models
-    from attncli.models.shipped import card, shipped_models
+def found_at(place: str) -> Callable[[], Names]:
+    """Return a function that looks up ``module:name`` when a shell asks; a function there is called."""
 
-    ours = {name: card(name).summary for name in shipped_models()}
-    return ours | {"scratch": "untrained, made from its options"} | dict.fromkeys(cached_models(), "")
+    def names() -> Names:
+        module, _, name = place.partition(":")
+        found = getattr(import_module(module), name)
+        return cast(Names, found() if callable(found) else found)
 
-
-def labelled_sets() -> Names:
-    """Give the sets of labelled pairs that come with attncli."""
-    from attncli.inputs.labelled_pairs import SETS
-
-    return SETS.keys()
+    return names
 
 
-def device_maps() -> Names:
-    """Give the ways to spread a model."""
-    from attncli.models.loading import DEVICE_MAPS
+TOPICS = ("scaling", "order")
+"""What ``explain`` explains besides a row."""
 
-    return DEVICE_MAPS
-
-
-def topics() -> Names:
-    """Give what can be explained besides a row."""
-    from attncli.explain.run import TOPICS
-
-    return TOPICS
-
-
-def schemas() -> Names:
-    """Give the commands that have a JSON Schema."""
-    from attncli.commands.schema import schema_names
-
-    return schema_names()
+MODELS = found_at("attncli.models.folders:model_choices")
+DEVICE_MAPS = found_at("attncli.models.loading:DEVICE_MAPS")
+LABELLED_SETS = found_at("attncli.inputs.labelled_pairs:set_names")
+SCHEMAS = found_at("attncli.commands.schema:schema_names")

@@ -116,7 +116,7 @@ def _complete(line: str) -> int:
     with suppress(Exception, SystemExit):
         import typer
 
-        from attncli.commands.completion import learn_shells
+        from attncli.cli.completion import learn_shells
 
         learn_shells()
         command = typer.main.get_command(_app(known or names))

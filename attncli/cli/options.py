@@ -14,14 +14,14 @@ from typing import Annotated, Any, ClassVar, get_type_hints
 import typer
 
 from attncli.cli.choices import (
+    DEVICE_MAPS,
     FILES,
     FOLDERS,
+    MODELS,
+    TOPICS,
     Choices,
     completer,
-    device_maps,
     entries_of,
-    models,
-    topics,
 )
 from attncli.errors import ReadError, UsageError
 from attncli.labels import safe_label
@@ -95,7 +95,7 @@ class TextInput:
     text: Annotated[
         str | None,
         typer.Argument(metavar="TEXT", help="The text; - or a pipe reads it from stdin.", show_default=False),
-        Choices(topics, command="explain"),
+        Choices(TOPICS, command="explain"),
         Choices(paths=FILES, command="show"),  # a sound or a picture
     ] = None
     file: Annotated[str | None, typer.Option("--file", metavar="FILE", help="Read the text from a file.")] = (
@@ -138,7 +138,7 @@ class ModelOptions:
             metavar="NAME",
             help="A Hugging Face model: folder, cached or hub name; tiny-decoder, -encoder, -translator; scratch.",
         ),
-        Choices(models, FOLDERS),
+        Choices(MODELS, FOLDERS),
     ] = None
     revision: Annotated[
         str | None, typer.Option(metavar="NAME", help="Branch, tag or commit on the hub.")
@@ -160,7 +160,7 @@ class ModelOptions:
             metavar="HOW",
             help="Spread the model over all GPUs, memory and disk: auto (needs accelerate).",
         ),
-        Choices(device_maps),
+        Choices(DEVICE_MAPS),
     ] = None
     offload_folder: Annotated[
         str | None,
@@ -236,6 +236,27 @@ class ScratchOptions:
         values = (self.layers, self.heads, self.d_model, self.causal or None, self.variant, self.set)
         names = ("--layers", "--heads", "--d-model", "--causal", "--variant", "--set")
         return tuple(name for name, value in zip(names, values, strict=True) if value is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationOptions:
+    """What a pretrained model is to write, and whether the text is a message to it."""
+
+    panel: ClassVar[str] = "Generation (with --model)"
+
+    generate: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="Let the model write N tokens, and show them in the map too."),
+    ] = None
+    temperature: Annotated[
+        float, typer.Option(metavar="T", min=0, help="Draw tokens at this temperature (--seed); 0 is greedy.")
+    ] = 0.0
+    chat: Annotated[
+        bool, typer.Option("--chat", help="Give the text as a user's message, by the model's chat template.")
+    ] = False
+    system: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="With --chat: what the system says before it.")
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)

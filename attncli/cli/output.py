@@ -13,7 +13,7 @@ from typing import BinaryIO, cast
 
 from attncli import registry
 from attncli.errors import ClosedPipe, TooLargeError, UsageError, WriteError, did_you_mean
-from attncli.labels import safe_label
+from attncli.labels import safe_label, visible_controls
 from attncli.render import Format, Options
 from attncli.terminal import Abilities, abilities
 from attncli.view import MatrixGrid, View
@@ -150,11 +150,12 @@ def _write_file(path: Path, content: bytes, to: Plan) -> None:
 
 
 def say(line: str) -> None:
-    """Write one line to stderr, whatever it can encode."""
+    """Write one line to stderr, whatever it can encode; controls in it are made visible."""
     stream = sys.stderr
     if stream is None:
         return  # closed by the shell: 2>&-
     encoding = getattr(stream, "encoding", None) or "utf-8"
+    line = "\n".join(map(visible_controls, line.split("\n")))
     stream.write(line.encode(encoding, "backslashreplace").decode(encoding) + "\n")
     stream.flush()
 
@@ -359,7 +360,7 @@ def _options_for_screen(to: Plan) -> Options:
         width=None if free else to.screen.width,
         color=to.screen.color,
         unicode=to.screen.unicode,
-        terminal=to.screen.tty or to.wish.width is not None,
+        terminal=to.screen.tty or to.wish.width is not None or to.wish.format == "table",
     )
 
 

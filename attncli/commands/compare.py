@@ -24,7 +24,7 @@ EXAMPLES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class CompareOptions:
     """What is compared, on what."""
 
     variants: Annotated[
@@ -44,7 +44,7 @@ class Choice:
 
 
 @spread
-def compare(text: TextInput, choice: Choice, output: OutputOptions) -> None:
+def compare(text: TextInput, choice: CompareOptions, output: OutputOptions) -> None:
     """Compare variants."""
     from attncli.cli.common import plan_output, provenance
     from attncli.cli.output import deliver

@@ -10,14 +10,8 @@ position encoding does. A text that is just that word is explained by: attncli e
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated
-
-import typer
-
-from attncli.cli.choices import Choices
 from attncli.cli.options import ModelOptions, OutputOptions, ScratchOptions, TextInput, spread
-from attncli.record import KINDS
+from attncli.explain.options import ExplainOptions
 
 EXAMPLES = (
     'attncli explain "The animal was too tired." --query tired',
@@ -29,43 +23,13 @@ EXAMPLES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """Which row is explained, and how much of it is listed."""
-
-    query: Annotated[
-        str | None,
-        typer.Option(metavar="TOKEN", help="The row: it, it:2, or a position; the last word by default."),
-    ] = None
-    layer: Annotated[
-        str | None, typer.Option(metavar="N", help="0-based; -1 is the last. By default the most telling.")
-    ] = None
-    head: Annotated[
-        str | None, typer.Option(metavar="N", help="0-based; -1 is the last. By default the most telling.")
-    ] = None
-    kind: Annotated[
-        str | None,
-        typer.Option(metavar="KIND", help="encoder, decoder or cross, where a model has several."),
-        Choices(KINDS),
-    ] = None
-    pair: Annotated[
-        str | None,
-        typer.Option(metavar="TEXT", help="Second sentence, or the target text of an encoder–decoder."),
-    ] = None
-    top: Annotated[
-        int | None, typer.Option(metavar="K", min=1, help="List only the K strongest keys; 8 for people.")
-    ] = None
-    dims: Annotated[
-        int, typer.Option(metavar="N", min=1, max=64, help="Show the first N numbers of a vector.")
-    ] = 6
-    diagram: Annotated[
-        bool, typer.Option("--diagram", help="Draw the data-flow; -f mermaid gives it in Mermaid.")
-    ] = False
-
-
 @spread
 def explain(
-    text: TextInput, choice: Choice, model: ModelOptions, scratch: ScratchOptions, output: OutputOptions
+    text: TextInput,
+    choice: ExplainOptions,
+    model: ModelOptions,
+    scratch: ScratchOptions,
+    output: OutputOptions,
 ) -> None:
     """Explain one row of attention, or a topic."""
     from attncli.explain.run import explain_order, explain_row, explain_scaling, topic_of

@@ -22,7 +22,7 @@ KINDS = (*FOLDERS, "models")
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ListOptions:
     """Which kind of thing."""
 
     kind: Annotated[
@@ -33,7 +33,7 @@ class Wanted:
 
 
 @spread
-def list_(wanted: Wanted, output: OutputOptions) -> None:
+def list_(wanted: ListOptions, output: OutputOptions) -> None:
     """List what there is to choose from."""
     from attncli.cli.common import plan_output
     from attncli.cli.output import deliver

@@ -8,14 +8,10 @@ matrix of all pairs. With --model it is the mask the model was run with on a tex
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from attncli.cli.choices import Choices, entries_of
 from attncli.cli.options import ModelOptions, OutputOptions, ScratchOptions, TextInput, spread
-from attncli.record import KINDS
+from attncli.maps.options import MaskOptions
 
 if TYPE_CHECKING:
     from attncli.view import MatrixGrid
@@ -30,60 +26,8 @@ EXAMPLES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Pattern:
-    """Which mask, and over how many positions."""
-
-    name: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="NAME", help="A mask's or variant's name; with --model the text.", show_default=False
-        ),
-        Choices(entries_of("masks", "variants")),
-    ] = None
-    text: Annotated[
-        str | None,
-        typer.Argument(metavar="TEXT", help="A text whose tokens label the mask.", show_default=False),
-    ] = None
-    seq_len: Annotated[
-        int | None, typer.Option("--seq-len", "-n", metavar="N", min=1, help="Number of query positions.")
-    ] = None
-    key_len: Annotated[
-        int | None,
-        typer.Option("--key-len", metavar="N", min=1, help="Number of keys, where there are more (a cache)."),
-    ] = None
-    causal: Annotated[
-        bool | None,
-        typer.Option(
-            "--causal/--no-causal", help="Hide the future, or not; by default what the pattern does."
-        ),
-    ] = None
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Set one of the pattern's parameters."),
-    ] = None
-    file: Annotated[str | None, typer.Option("--file", metavar="FILE", help="Read the text from a file.")] = (
-        None
-    )
-    pair: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Second sentence, or target text, with --model.")
-    ] = None
-    kind: Annotated[
-        str | None,
-        typer.Option(metavar="KIND", help="encoder, decoder or cross, with --model."),
-        Choices(KINDS),
-    ] = None
-    layer: Annotated[str, typer.Option(metavar="N", help="Layers to look at, with --model.")] = "all"
-    stride: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", min=1, help="With --model: read a long text in windows that advance by N tokens."
-        ),
-    ] = None
-
-
 @spread
-def mask(pattern: Pattern, model: ModelOptions, output: OutputOptions) -> None:
+def mask(pattern: MaskOptions, model: ModelOptions, output: OutputOptions) -> None:
     """Show a mask."""
     from attncli.cli.common import plan_output
     from attncli.cli.output import deliver
@@ -97,7 +41,7 @@ def mask(pattern: Pattern, model: ModelOptions, output: OutputOptions) -> None:
     deliver(view, plan)
 
 
-def _of_model(pattern: Pattern, model: ModelOptions, output: OutputOptions) -> MatrixGrid:
+def _of_model(pattern: MaskOptions, model: ModelOptions, output: OutputOptions) -> MatrixGrid:
     """Run a model and keep the masks it used."""
     from attncli.cli.common import choose_kind, provenance, tell_checks
     from attncli.errors import UsageError

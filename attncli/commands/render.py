@@ -31,7 +31,7 @@ EXAMPLES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class RenderOptions:
     """Which run, and which part of it."""
 
     file: Annotated[str, typer.Argument(metavar="FILE", help="A saved run, .npz or .json; - is stdin.")]
@@ -81,7 +81,7 @@ class Choice:
 
         kind = "show" if isinstance(view, MatrixGrid) else view.header.command
         allowed, why, hint = _MEANT_FOR[kind]
-        whole = Choice(self.file)
+        whole = RenderOptions(self.file)
         for name in ("layer", "head", "query", "key", "top", "by", "ascending", "where"):
             if name not in allowed and getattr(self, name) != getattr(whole, name):
                 raise UsageError(f"--{name}: {why}", hint)
@@ -105,7 +105,7 @@ _MEANT_FOR = {
 
 
 @spread
-def render(choice: Choice, output: OutputOptions) -> None:
+def render(choice: RenderOptions, output: OutputOptions) -> None:
     """Draw a saved run."""
     from dataclasses import replace
 
@@ -124,7 +124,7 @@ def render(choice: Choice, output: OutputOptions) -> None:
     deliver(_ranked(view, choice) if isinstance(view, HeadRanking) else view, plan)
 
 
-def _ranked(view: HeadRanking, choice: Choice) -> HeadRanking:
+def _ranked(view: HeadRanking, choice: RenderOptions) -> HeadRanking:
     """Rank heads as they are asked for, or leave them as they were saved."""
     from attncli.heads.rerank import Again, rank_again
     from attncli.labels import safe_label
@@ -134,11 +134,11 @@ def _ranked(view: HeadRanking, choice: Choice) -> HeadRanking:
     return view if again == Again() else rank_again(view, again, name)
 
 
-def _draw(grid: MatrixGrid, choice: Choice, output: OutputOptions) -> None:
+def _draw(grid: MatrixGrid, choice: RenderOptions, output: OutputOptions) -> None:
     """Draw a part of a run's matrices."""
     from attncli.cli.common import plan_output
     from attncli.cli.output import deliver, say
-    from attncli.documents.selection import (
+    from attncli.maps.saved_selection import (
         choose_heads,
         choose_tokens,
         choose_top,

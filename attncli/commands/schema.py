@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from attncli import __version__
-from attncli.cli.choices import Choices, schemas
+from attncli.cli.choices import SCHEMAS, Choices
 from attncli.cli.options import ARGV, OutputOptions, spread
 from attncli.errors import UsageError, did_you_mean
 from attncli.record import Provenance
@@ -23,18 +23,18 @@ EXAMPLES = ("attncli schema", "attncli schema show")
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class SchemaOptions:
     """Whose schema."""
 
     command: Annotated[
         str | None,
         typer.Argument(metavar="COMMAND", help="The command whose JSON is described.", show_default=False),
-        Choices(schemas),
+        Choices(SCHEMAS),
     ] = None
 
 
 @spread
-def schema(wanted: Wanted, output: OutputOptions) -> None:
+def schema(wanted: SchemaOptions, output: OutputOptions) -> None:
     """Print a schema, or list them."""
     from attncli.cli.common import plan_output
     from attncli.cli.output import deliver, deliver_text

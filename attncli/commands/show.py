@@ -7,14 +7,15 @@ A text too long to draw each pair is pooled into a picture of at most 512×512 c
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, ClassVar
-
-import typer
-
-from attncli.cli.choices import Choices
-from attncli.cli.options import ModelOptions, OutputOptions, ScratchOptions, TextInput, spread
-from attncli.record import KINDS
+from attncli.cli.options import (
+    GenerationOptions,
+    ModelOptions,
+    OutputOptions,
+    ScratchOptions,
+    TextInput,
+    spread,
+)
+from attncli.maps.options import ShowOptions
 
 EXAMPLES = (
     'attncli show "My mother told my sister, and my sister told my father."',
@@ -31,92 +32,12 @@ EXAMPLES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """Which part of a model's attention to show."""
-
-    pair: Annotated[
-        str | None,
-        typer.Option(metavar="TEXT", help="Second sentence, or the target text of an encoder–decoder."),
-    ] = None
-    kind: Annotated[
-        str | None,
-        typer.Option(metavar="KIND", help="encoder, decoder or cross, where a model has several."),
-        Choices(KINDS),
-    ] = None
-    layer: Annotated[
-        str | None,
-        typer.Option(metavar="N", help="0-based: 3, 0,2,5-7, -1 (last), all (by default) or mean."),
-    ] = None
-    head: Annotated[
-        str | None,
-        typer.Option(metavar="N", help="0-based: 3, 0,2,5-7, -1 (last), all (by default) or mean."),
-    ] = None
-    query: Annotated[
-        str | None,
-        typer.Option(metavar="TOKENS", help="Rows to show, by position or text: 3, 2-5, it, it:2."),
-    ] = None
-    key: Annotated[
-        str | None, typer.Option(metavar="TOKENS", help="Columns to show, by position or text.")
-    ] = None
-    rows: Annotated[
-        str | None, typer.Option(metavar="A-B", help="Rows to show by position, all columns: 100-120.")
-    ] = None
-    pool: Annotated[
-        str | None,
-        typer.Option(
-            metavar="HOW", help="Pool a long text's map by max or mean; max by default where needed."
-        ),
-        Choices(("max", "mean")),
-    ] = None
-    stride: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            min=1,
-            help="Read a text that is too long for the model in windows that advance by N tokens.",
-        ),
-    ] = None
-    words: Annotated[
-        bool, typer.Option("--words", help="Merge word pieces: sum over keys, mean over query rows.")
-    ] = False
-    top: Annotated[
-        int | None, typer.Option(metavar="K", min=1, help="List only the K strongest keys of each row.")
-    ] = None
-
-    @property
-    def asks_for_rows(self) -> bool:
-        """Whether only some rows are wanted."""
-        return self.query is not None or self.rows is not None
-
-
-@dataclass(frozen=True, slots=True)
-class WritingOptions:
-    """What a pretrained model is to write, and whether the text is a message to it."""
-
-    panel: ClassVar[str] = "Generation (with --model)"
-
-    generate: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=1, help="Let the model write N tokens, and show them in the map too."),
-    ] = None
-    temperature: Annotated[
-        float, typer.Option(metavar="T", min=0, help="Draw tokens at this temperature (--seed); 0 is greedy.")
-    ] = 0.0
-    chat: Annotated[
-        bool, typer.Option("--chat", help="Give the text as a user's message, by the model's chat template.")
-    ] = False
-    system: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="With --chat: what the system says before it.")
-    ] = None
-
-
 @spread
 def show(
     text: TextInput,
-    choice: Choice,
+    choice: ShowOptions,
     model: ModelOptions,
-    writing: WritingOptions,
+    writing: GenerationOptions,
     scratch: ScratchOptions,
     output: OutputOptions,
 ) -> None:

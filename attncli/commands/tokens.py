@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attncli import __version__
-from attncli.cli.choices import FOLDERS, Choices, models
+from attncli.cli.choices import FOLDERS, MODELS, Choices
 from attncli.cli.options import ARGV, OutputOptions, TextInput, spread
 from attncli.errors import ModelError, UsageError
 from attncli.labels import safe_label
@@ -37,7 +37,7 @@ COLUMNS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class TokenOptions:
     """With which tokenizer."""
 
     pair: Annotated[
@@ -49,15 +49,15 @@ class Choice:
             "--model",
             "-m",
             metavar="NAME",
-            help="A model's folder, hub name or tiny-…; without it, or for scratch, words.",
+            help="A model's folder, hub name or tiny-…; scratch has words for tokens.",
         ),
-        Choices(models, FOLDERS),
+        Choices(MODELS, FOLDERS),
     ] = None
     offline: Annotated[bool, typer.Option("--offline", help="Download nothing.")] = False
 
 
 @spread
-def tokens(text: TextInput, choice: Choice, output: OutputOptions) -> None:
+def tokens(text: TextInput, choice: TokenOptions, output: OutputOptions) -> None:
     """Split a text into tokens."""
     from attncli.cli.common import plan_output
     from attncli.cli.output import deliver
@@ -81,7 +81,7 @@ def tokens_view(
 
     Args:
         text: The text.
-        model: A model's folder or name on the hub; None splits the text into words.
+        model: A model's folder or name on the hub; None is the default one; ``scratch`` splits into words.
         pair: A second text for the same encoding.
         offline: Whether a tokenizer that is not on this machine may not be fetched.
         argv: For the provenance.
@@ -89,16 +89,14 @@ def tokens_view(
     Raises:
         ModelError: There is no such model, or it has no tokenizer that can be read.
     """
-    if model == "scratch":
-        model = None
-    found = _tokens(text, model, pair, offline)
+    found, notes = _tokens(text, model, pair, offline)
     columns = (*COLUMNS, *_more_columns(found))
     return Table(
         header=Header(
             command="tokens",
             title=f"{len(found)} {'token' if len(found) == 1 else 'tokens'}",
             provenance=Provenance(attncli=__version__, argv=argv),
-            notes=_notes(found, model),
+            notes=(*notes, *_notes(found)),
         ),
         columns=columns,
         rows=tuple(_row(token, columns) for token in found),
@@ -107,36 +105,54 @@ def tokens_view(
     )
 
 
-def tokenizer_of(model: str, *, offline: bool = False) -> Tokenizer:
+def tokenizer_of(model: str, *, offline: bool = False) -> tuple[Tokenizer, tuple[str, ...]]:
     """Load a model's tokenizer from its folder or the hub's cache, or fetch that one file from the hub.
+
+    Returns:
+        The tokenizer, and a note where `show` may not read it alike.
 
     Raises:
         ModelError: It is not to be had.
     """
     from attncli.models.folders import fetch_file, missing_model, resolve_model_folder
+    from attncli.models.rebuilt import complete, note_on_class
     from attncli.models.tokens import load_tokenizer
 
     folder = resolve_model_folder(model)
-    if folder is not None and (Path(model).expanduser().exists() or (folder / "tokenizer.json").exists()):
-        return load_tokenizer(folder)
-    if offline:
-        raise missing_model(model)
-    return load_tokenizer(fetch_file(model, "tokenizer.json").parent)
+    if folder is None or not (Path(model).expanduser().exists() or (folder / "tokenizer.json").exists()):
+        if offline:
+            raise missing_model(model)
+        folder = fetch_file(model, "tokenizer.json").parent
+    tokenizer = load_tokenizer(folder)
+    complete(tokenizer, folder)
+    note = note_on_class(tokenizer, folder)
+    return tokenizer, () if note is None else (note,)
 
 
-def _tokens(text: str, model: str | None, pair: str | None, offline: bool) -> Tokens:
+def _tokens(text: str, model: str | None, pair: str | None, offline: bool) -> tuple[Tokens, tuple[str, ...]]:
     from attncli.models.refusals import refused_as
+    from attncli.models.shipped import DEFAULT
     from attncli.models.tokens import tokens_from_encoding, words_of_text
+    from attncli.models.vocabulary_check import notes_on_pair
 
-    if model is None:
+    if model in (None, "scratch"):
         if pair is not None:
             raise UsageError("--pair needs --model", "only a model's tokenizer joins two texts")
-        return words_of_text(text)
-    tokenizer = tokenizer_of(model, offline=offline)
-    shown = safe_label(model)
+        if model == "scratch":
+            return words_of_text(text), ("the scratch model's tokens are words and punctuation",)
+    tokenizer, notes = tokenizer_of(model or DEFAULT, offline=offline)
+    shown = safe_label(model or DEFAULT)
     with refused_as(lambda reason: ModelError(f"{shown}: its tokenizer cannot read this text: {reason}")):
-        encoding = tokenizer.encode(text, pair)
-    return tokens_from_encoding(tokenizer, encoding, text=text, pair=pair)
+        encoding, alone = tokenizer.encode(text, pair), tokenizer.encode(text)
+    tokens = tokens_from_encoding(tokenizer, encoding, text=text, pair=pair)
+    if pair is not None:
+        notes = (*notes, *notes_on_pair(tokens_from_encoding(tokenizer, alone, text=text), tokens))
+    if model is None:
+        notes = (
+            *notes,
+            f"as {DEFAULT} cuts the text, which reads it where no model is named; --model names one",
+        )
+    return tokens, notes
 
 
 def _more_columns(tokens: Tokens) -> tuple[Column, ...]:
@@ -153,9 +169,6 @@ def _row(token: Token, columns: tuple[Column, ...]) -> tuple[object, ...]:
     return tuple(getattr(token, column.name) for column in columns)
 
 
-def _notes(tokens: Tokens, model: str | None) -> tuple[str, ...]:
+def _notes(tokens: Tokens) -> tuple[str, ...]:
     loose = sum(token.bytes is not None for token in tokens)
-    notes = [] if model else ["words and punctuation; --model shows how a model cuts the text"]
-    if loose:
-        notes.append(f"{loose} tokens are bytes of characters that were cut apart")
-    return tuple(notes)
+    return (f"{loose} tokens are bytes of characters that were cut apart",) if loose else ()

@@ -8,6 +8,7 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, cast
 
@@ -27,6 +28,8 @@ _ZIP = b"PK"
 _NO_RUN = "render draws what show, mask, compare, bench, heads and find wrote with -o run.json or -o run.npz"
 _LISTS = {"bench": "cells", "heads": "heads", "find": "heads"}
 """The key that holds the answer of commands which give no matrices."""
+_READERS = {"bench": "attncli.bench.saved", "heads": "attncli.heads.saved", "find": "attncli.find.saved"}
+"""The modules that read such answers: each has ``read_view(document, header)``."""
 
 _OF_ENTRY = {"name", "kind", "layer", "head", "kv_head", "shape", "weights", "allowed", "top", "allowed_keys"}
 _SEGMENTS = ("system", "user", "assistant", "prompt", "generated")
@@ -77,18 +80,9 @@ def read_run(stream: BinaryIO, name: str) -> Saved:
 
 def _from_json(content: bytes, name: str) -> Saved:
     document = _document(content, name)
-    if document.values["command"] == "bench":
-        from attncli.bench.saved import benchmark_of
-
-        return benchmark_of(document, _header(document))
-    if document.values["command"] == "heads":
-        from attncli.heads.saved import heads_ranking
-
-        return heads_ranking(document, _header(document))
-    if document.values["command"] == "find":
-        from attncli.find.saved import found_ranking
-
-        return found_ranking(document, _header(document))
+    if (command := document.values["command"]) in _READERS:
+        view: Saved = import_module(_READERS[command]).read_view(document, _header(document))
+        return view
 
     def numbers(entry: Fields, unit: str, queries: Tokens, keys: Tokens) -> Matrix:
         return matrix_from_json(entry, unit, len(queries), keys)
@@ -274,6 +268,7 @@ def _token(fields: Fields) -> Token:
         piece=fields.text("piece", text),
         sequence=fields.count("sequence"),
         segment=None if segment is None else fields.choice("segment", _SEGMENTS),
+        written=None if fields.values.get("start") is None else fields.text("written", text),
     )
 
 

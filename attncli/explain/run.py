@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, cast
 
+from attncli.cli.choices import TOPICS
 from attncli.cli.options import ARGV, ModelOptions, OutputOptions, ScratchOptions, TextInput
 from attncli.errors import UsageError
 from attncli.record import Kind, Tokens
 
 if TYPE_CHECKING:
-    from attncli.commands.explain import Choice
     from attncli.explain.forward import Explainable
+    from attncli.explain.options import ExplainOptions
     from attncli.models.opening import Opened
 
-TOPICS = ("scaling", "order")
 HEAD_DIMS = tuple(2**power for power in range(2, 11))
 """Sizes of vectors that scaling is measured for: 4 to 1024."""
 
 
-def topic_of(text: TextInput, choice: Choice, model: ModelOptions) -> Literal["scaling", "order"] | None:
+def topic_of(
+    text: TextInput, choice: ExplainOptions, model: ModelOptions
+) -> Literal["scaling", "order"] | None:
     """Tell whether the argument is a topic or a text.
 
     It is a text behind ``--``, and with any option that only a text needs.
@@ -30,7 +32,11 @@ def topic_of(text: TextInput, choice: Choice, model: ModelOptions) -> Literal["s
 
 
 def explain_row(
-    text: TextInput, choice: Choice, model: ModelOptions, scratch: ScratchOptions, output: OutputOptions
+    text: TextInput,
+    choice: ExplainOptions,
+    model: ModelOptions,
+    scratch: ScratchOptions,
+    output: OutputOptions,
 ) -> None:
     """Explain one row of one head of a model."""
     from attncli.cli.common import choose_kind, plan_output, provenance, tell_checks

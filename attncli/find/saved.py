@@ -8,7 +8,7 @@ from attncli.record import KINDS
 from attncli.view import Header, HeadRanking
 
 
-def found_ranking(document: Fields, header: Header) -> HeadRanking:
+def read_view(document: Fields, header: Header) -> HeadRanking:
     """Make the view that a document of ``find`` was written from.
 
     Raises:

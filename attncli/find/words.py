@@ -5,11 +5,12 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from attncli.cli.common import choose_kind, provenance
 from attncli.cli.options import ModelOptions, OutputOptions, ScratchOptions, TextInput
 from attncli.errors import CaptureError, UsageError
+from attncli.find.options import FindOptions, WordOptions
 from attncli.labels import safe_label
 from attncli.models.opening import Opened, open_source
 from attncli.observers.selection import Selection, parse_selection
@@ -22,46 +23,18 @@ if TYPE_CHECKING:
 _LONGEST_TEXT = 200
 
 
-class Wanted(Protocol):
-    """Among which heads; the options of ``find``."""
-
-    @property
-    def pair(self) -> str | None: ...
-    @property
-    def kind(self) -> str | None: ...
-    @property
-    def layer(self) -> str: ...
-    @property
-    def head(self) -> str: ...
-    @property
-    def top(self) -> int | None: ...
-
-
-class Named(Protocol):
-    """Which words; likewise."""
-
-    @property
-    def from_(self) -> str | None: ...
-    @property
-    def to(self) -> str | None: ...
-    @property
-    def examples(self) -> str | None: ...
-    @property
-    def reverse(self) -> bool: ...
-
-
 @dataclass(frozen=True)
 class Search:
     """Which heads are searched, of which model."""
 
-    wanted: Wanted
+    wanted: FindOptions
     layers: Selection
     heads: Selection
     model: ModelOptions
     output: OutputOptions
 
     @classmethod
-    def of(cls, wanted: Wanted, model: ModelOptions, output: OutputOptions) -> Search:
+    def of(cls, wanted: FindOptions, model: ModelOptions, output: OutputOptions) -> Search:
         """Read the selections.
 
         Raises:
@@ -80,7 +53,7 @@ class Search:
         return f"attncli show {given} -m {_quoted(self.model.model or '')}{pair}{kind}"
 
 
-def check_words(text: TextInput, words: Named, wanted: Wanted, model: ModelOptions) -> None:
+def check_words(text: TextInput, words: WordOptions, wanted: FindOptions, model: ModelOptions) -> None:
     """Refuse options that do not go together, before anything is loaded.
 
     Raises:

@@ -12,10 +12,10 @@ from attncli.errors import UsageError, did_you_mean
 from attncli.models.shipped import shipped_models
 
 if TYPE_CHECKING:
-    from attncli.commands.heads import CorpusOptions, ProbeOptions, Ranking
     from attncli.heads.changes import OldRun
     from attncli.heads.corpus_state import Pair, TextSource
     from attncli.heads.labels import Thresholds
+    from attncli.heads.options import CorpusOptions, ProbeOptions, RankingOptions
     from attncli.heads.probes import RepeatedTokens
     from attncli.inputs.corpus import BadLine
     from attncli.models.batches import RowRule
@@ -66,7 +66,7 @@ class Lines(Protocol):
 
 def ask(
     text: TextInput,
-    ranking: Ranking,
+    ranking: RankingOptions,
     corpus: CorpusOptions,
     probe: ProbeOptions,
     model: ModelOptions,

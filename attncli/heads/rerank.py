@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass, replace
 
 from attncli import registry
 from attncli.documents.fields import Fields
-from attncli.documents.selection import places
 from attncli.heads.condition import parse_where
 from attncli.heads.ranking import (
     Corpus,
@@ -22,6 +21,7 @@ from attncli.heads.ranking import (
 from attncli.heads.saved import ranked_heads
 from attncli.heads.scores import ROLE
 from attncli.heads.tables import Measured, Ranked, metric_column, ranking_of
+from attncli.maps.saved_selection import places
 from attncli.observers.selection import NO_MEAN, parse_selection
 from attncli.view import HeadRanking
 

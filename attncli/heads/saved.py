@@ -32,7 +32,7 @@ def load_heads(path: str) -> OldRun:
     return {(head.kind, head.layer, head.head): _old(head) for head in heads}
 
 
-def heads_ranking(document: Fields, header: Header) -> HeadRanking:
+def read_view(document: Fields, header: Header) -> HeadRanking:
     """Make the view that a ranking's document was written from.
 
     Raises:

@@ -142,3 +142,8 @@ def _wrong_span(name: str, span: object, text: str) -> str | None:
     if not 0 <= start < end <= len(text):
         return f'its "{name}" [{start}, {end}] is not inside the text, which has {len(text)} characters'
     return None if text[start:end].strip() else f'its "{name}" [{start}, {end}] is blank'
+
+
+def set_names() -> list[str]:
+    """Return the names of the sets of labelled pairs that come with attncli."""
+    return list(SETS)

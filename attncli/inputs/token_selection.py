@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
+from functools import partial
 
 from attncli.errors import UsageError
 from attncli.labels import safe_label
-from attncli.record import Span, Token, Tokens
+from attncli.record import Span, Tokens
+from attncli.segmentation import composed, folded, occurrences, word_spans
+from attncli.written import written
 
 _NUMBER = re.compile(r"-?\d+")
 _RANGE = re.compile(r"(-?\d+)-(-?\d+)")
@@ -20,14 +22,15 @@ _MOST_SHOWN = 8
 _CONTEXT = 14
 
 Run = tuple[int, ...]
+Edges = tuple[set[int], set[int]]
 
 
 def pick(tokens: Tokens, spec: str) -> tuple[int, ...]:
     """Read what ``--query`` and ``--key`` name, and give the positions in the order named, none twice.
 
     A comma list of positions (``3``, ``-1`` from the end), ranges (``3-5``, both ends included) and texts.
-    A text names each token that stands for it, spaces around it aside, in its own case or, where there is
-    none, in any; a text that was cut into several tokens names them all. ``it:2`` is its second occurrence.
+    A text names the tokens that stand for it, spaces around it aside, in its own case or, where there is
+    none, in any: wherever it is a word, a few words or a token. ``it:2`` is its second occurrence.
     Double quotes make anything a text: ``"3"``, ``","``.
 
     Raises:
@@ -57,60 +60,86 @@ def pick_one(words: Tokens, tokens: Tokens, spec: str, option: str, texts: Seque
         UsageError: It does not occur, or more than once.
     """
     item = spec.strip()
-    written = as_written(words, texts)
     if _NUMBER.fullmatch(item) or _RANGE.fullmatch(item):
         return _span(tokens, tuple(_positions(tokens, item)), f"{option} {item}")
-    name, occurrence = _name(written, item)
+    name, occurrence = _name(item, lambda named: _places_in(texts, tokens, named))
     if not name.strip():
         raise UsageError(f"{option}: no word was named", f'try: {option} it  or  {option} "it:2"')
-    for there in (written, tokens):
-        runs = _runs(there, name)
-        if runs:
-            run = runs[0] if len(runs) == 1 and occurrence is None else None
-            return _span(there, run or _chosen(there, runs, name, occurrence, option, texts), option)
-    raise UsageError(
-        f'{option} {safe_label(spec)}: there is no "{safe_label(name)}" in the text', _nearest(written, name)
+    places = _places_in(texts, tokens, name)
+    places = places or [_span(tokens, run, option) for run in _called(tokens, name)]
+    if not places:
+        raise UsageError(
+            f'{option} {safe_label(spec)}: there is no "{safe_label(name)}" in the text',
+            _nearest(words, name),
+        )
+    return (
+        places[0]
+        if len(places) == 1 and occurrence is None
+        else _chosen(places, name, occurrence, option, texts)
     )
 
 
-def as_written(words: Tokens, texts: Sequence[str]) -> Tokens:
-    """Give tokens the characters that they stand for in the text: a model may have lowered its case."""
-    return tuple(
-        word
-        if word.special or word.start is None or word.sequence is None
-        else replace(word, text=texts[word.sequence][word.start : word.end])
-        for word in words
-    )
+def _places_in(texts: Sequence[str], tokens: Tokens, name: str) -> list[Span]:
+    """Find where a text stands in others as whole words; where it does nowhere, as whole tokens."""
+    for edges in (_word_edges, partial(_token_edges, tokens)):
+        found = [
+            Span(start, end, sequence)
+            for sequence, text in enumerate(texts)
+            for start, end in occurrences(text, name, *edges(text, sequence))
+        ]
+        if found:
+            return found
+    return []
 
 
-def _name(words: Tokens, item: str) -> tuple[str, int | None]:
+def _word_edges(text: str, sequence: int) -> Edges:
+    words = list(word_spans(text))
+    return {start for start, _ in words}, {end for _, end in words}
+
+
+def _token_edges(tokens: Tokens, text: str, sequence: int) -> Edges:
+    return _edges(text, [(t.start, t.end) for t in tokens if t.sequence == sequence and not t.special])
+
+
+def _edges(text: str, spans: Iterable[tuple[int | None, int | None]]) -> Edges:
+    """Return where tokens begin and end, blanks aside."""
+    starts, ends = set(), set()
+    for start, end in spans:
+        if start is not None and end is not None:
+            there = text[start:end]
+            starts.add(end - len(there.lstrip()))
+            ends.add(start + len(there.rstrip()))
+    return starts, ends
+
+
+def _name(item: str, found: Callable[[str], Sequence[object]]) -> tuple[str, int | None]:
     """Tell ``it:2`` from a text that has a colon in it."""
     quoted = _QUOTED.fullmatch(item)
     if quoted:
         return quoted[1], int(quoted[2]) if quoted[2] else None
     numbered = _OCCURRENCE.fullmatch(item)
-    if numbered and not _runs(words, item):
+    if numbered and not found(item):
         return numbered[1], int(numbered[2])
     return item, None
 
 
 def _chosen(
-    words: Tokens, runs: Sequence[Run], name: str, occurrence: int | None, option: str, texts: Sequence[str]
-) -> Run:
-    shown, places = safe_label(name), [_span(words, run, option) for run in runs]
+    places: Sequence[Span], name: str, occurrence: int | None, option: str, texts: Sequence[str]
+) -> Span:
+    shown = safe_label(name)
     if occurrence is not None:
-        if 1 <= occurrence <= len(runs):
-            return runs[occurrence - 1]
+        if 1 <= occurrence <= len(places):
+            return places[occurrence - 1]
         raise UsageError(
-            f'{option} {shown}:{occurrence}: "{shown}" stands there {_times(len(runs))}',
-            f"write {option} {shown}:1" + (f" to {shown}:{len(runs)}" if len(runs) > 1 else ""),
+            f'{option} {shown}:{occurrence}: "{shown}" stands there {_times(len(places))}',
+            f"write {option} {shown}:1" + (f" to {shown}:{len(places)}" if len(places) > 1 else ""),
         )
     where = ", ".join(str(place.start) for place in places[:_MOST_SHOWN])
     around = ", ".join(
         f"{shown}:{number} ({_around(texts, place)})" for number, place in enumerate(places[:2], 1)
     )
     raise UsageError(
-        f'{option} {shown}: "{shown}" stands there {_times(len(runs))}, at characters {where}',
+        f'{option} {shown}: "{shown}" stands there {_times(len(places))}, at characters {where}',
         f"write {option} {around}{', …' if len(places) > 2 else ''}",
     )
 
@@ -148,9 +177,6 @@ def _items(spec: str) -> list[str]:
 
 
 def _positions(tokens: Tokens, item: str) -> Sequence[int]:
-    quoted = _QUOTED.fullmatch(item)
-    if quoted:
-        return _named(tokens, quoted[1], int(quoted[2]) if quoted[2] else None)
     if _NUMBER.fullmatch(item):
         return [_position(tokens, item)]
     ends = _RANGE.fullmatch(item)
@@ -159,10 +185,7 @@ def _positions(tokens: Tokens, item: str) -> Sequence[int]:
         if first > last:
             raise UsageError(f"the range {item} runs backwards", f"did you mean {ends[2]}-{ends[1]}?")
         return range(first, last + 1)
-    numbered = _OCCURRENCE.fullmatch(item)
-    if numbered and not _runs(tokens, item):
-        return _named(tokens, numbered[1], int(numbered[2]))
-    return _named(tokens, item, None)
+    return _named(tokens, *_name(item, lambda named: _runs(tokens, named)))
 
 
 def _position(tokens: Tokens, text: str) -> int:
@@ -192,43 +215,23 @@ def _named(tokens: Tokens, wanted: str, occurrence: int | None) -> Sequence[int]
 
 def _runs(tokens: Tokens, wanted: str) -> list[Run]:
     """Find the tokens, or runs of neighbouring tokens, that stand for a text."""
-    for same in (str, str.casefold):
-        alone: list[Run] = [(token.position,) for token in tokens if _stands_for(token, wanted, same)]
-        runs = alone or _joined_runs(tokens, wanted, same)
-        if runs:
-            return runs
-    return []
+    read = written(tokens)
+    starts, ends = _edges(read.text, [span for span in read.spans if span is not None])
+    edges = starts | {start for start, _ in read.words}, ends | {end for _, end in read.words}
+    found = [read.tokens_in(*span) for span in occurrences(read.text, wanted, *edges)]
+    return [tuple(tokens[place].position for place in run) for run in found] or _called(tokens, wanted)
 
 
-def _stands_for(token: Token, wanted: str, same: Callable[[str], str]) -> bool:
+def _called(tokens: Tokens, wanted: str) -> list[Run]:
+    """Find the tokens whose text in the vocabulary or whose label is this: special ones, blanks, parts of words."""
     if not wanted.strip():
-        return token.text == wanted
-    return same(wanted.strip()) in (same(token.text.strip()), same(token.label))
-
-
-def _joined_runs(tokens: Tokens, wanted: str, same: Callable[[str], str]) -> list[Run]:
-    goal = same(wanted.strip())
-    if not goal:
-        return []
-    starts = (_run_from(tokens, index, goal, same) for index in range(len(tokens)))
-    return [run for run in starts if run]
-
-
-def _run_from(tokens: Tokens, first: int, goal: str, same: Callable[[str], str]) -> Run:
-    """Take tokens while together they begin `goal`; empty where they never are all of it."""
-    text = same(tokens[first].text).lstrip()
-    last = first
-    while text and goal.startswith(text) and last + 1 < len(tokens):
-        last += 1
-        text += _gap(tokens[last - 1], tokens[last]) + same(tokens[last].text)
-        if text.rstrip() == goal:
-            return tuple(token.position for token in tokens[first : last + 1])
-    return ()
-
-
-def _gap(left: Token, right: Token) -> str:
-    """Give the space between two neighbours that neither of them holds."""
-    return "" if left.end is None or right.start is None or right.start <= left.end else " "
+        return [(token.position,) for token in tokens if token.text == wanted]
+    for same in (composed, folded):
+        name = same(wanted.strip())
+        found = [t for t in tokens if name in (same(t.text.strip()), same(t.label))]
+        if found:
+            return [(token.position,) for token in found]
+    return []
 
 
 def _nearest(tokens: Tokens, wanted: str) -> str | None:

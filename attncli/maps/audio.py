@@ -7,18 +7,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attncli.cli.common import sign_of_life
-from attncli.cli.options import ModelOptions, OutputOptions
+from attncli.cli.options import GenerationOptions, ModelOptions, OutputOptions
 from attncli.errors import UsageError
 from attncli.labels import safe_label
-from attncli.models.opening import Opened, Writing, load_options
+from attncli.models.opening import Opened, load_options
 
 if TYPE_CHECKING:
-    from attncli.commands.show import Choice
+    from attncli.maps.options import ShowOptions
 
 
 def open_sound(
-    text: str, choice: Choice, model: ModelOptions, output: OutputOptions, writing: Writing
-) -> tuple[Opened, Choice]:
+    text: str, choice: ShowOptions, model: ModelOptions, output: OutputOptions, writing: GenerationOptions
+) -> tuple[Opened, ShowOptions]:
     """Open a sound's transcription.
 
     Returns:
@@ -55,7 +55,7 @@ def open_sound(
     return (heard.without_silence if part is not choice and part.key else heard.source), part
 
 
-def _heard_part(choice: Choice, frames: int) -> Choice:
+def _heard_part(choice: ShowOptions, frames: int) -> ShowOptions:
     """Leave out the silence behind the sound, unless something else is asked for."""
     if choice.key == "all":
         return replace(choice, key=None)
@@ -67,7 +67,7 @@ def _heard_part(choice: Choice, frames: int) -> Choice:
     return replace(choice, key=heard, rows=rows)
 
 
-def _refuse_others(choice: Choice, writing: Writing) -> None:
+def _refuse_others(choice: ShowOptions, writing: GenerationOptions) -> None:
     given = {
         "--pair": choice.pair is not None,
         "--stride": choice.stride is not None,

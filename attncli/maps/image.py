@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attncli.cli.common import sign_of_life
-from attncli.cli.options import ModelOptions, OutputOptions
+from attncli.cli.options import GenerationOptions, ModelOptions, OutputOptions
 from attncli.cli.output import PICTURES
 from attncli.errors import UsageError
 from attncli.labels import safe_label
-from attncli.models.opening import Opened, Writing, load_options
+from attncli.models.opening import Opened, load_options
 
 if TYPE_CHECKING:
-    from attncli.commands.show import Choice
+    from attncli.maps.options import ShowOptions
     from attncli.view import MatrixGrid, Picture
 
 _CLASS = "cls"
@@ -30,7 +30,7 @@ class Seen:
     """
 
     source: Opened
-    choice: Choice
+    choice: ShowOptions
     picture: Picture
 
     def over(self, view: MatrixGrid) -> MatrixGrid:
@@ -46,10 +46,10 @@ class Seen:
 
 def open_picture(
     text: str,
-    choice: Choice,
+    choice: ShowOptions,
     model: ModelOptions,
     output: OutputOptions,
-    writing: Writing,
+    writing: GenerationOptions,
     formats: Collection[str],
 ) -> Seen:
     """Open a picture.
@@ -85,7 +85,7 @@ def _default_query(picture: Picture, tokens: int) -> int:
     return picture.rows // 2 * picture.columns + picture.columns // 2
 
 
-def _refuse_others(choice: Choice, writing: Writing) -> None:
+def _refuse_others(choice: ShowOptions, writing: GenerationOptions) -> None:
     given = {
         "--pair": choice.pair is not None,
         "--stride": choice.stride is not None,

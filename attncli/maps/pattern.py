@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from attncli.attention.patterns.key_runs import Reach
-    from attncli.commands.mask import Pattern
+    from attncli.maps.options import MaskOptions
     from attncli.view import MatrixGrid
 
 _DEFAULT_LENGTH = 12
@@ -28,7 +28,7 @@ _TEXT_BYTES = 3  # of a pair in JSON
 _ROW_BYTES = 800  # of a pattern in runs, and of the search for its path
 
 
-def pattern_view(pattern: Pattern, plan: Plan) -> MatrixGrid:
+def pattern_view(pattern: MaskOptions, plan: Plan) -> MatrixGrid:
     """Make a named pattern's view: the mask itself, or where it is large a picture of it.
 
     Raises:
@@ -54,7 +54,7 @@ def pattern_view(pattern: Pattern, plan: Plan) -> MatrixGrid:
     return _measured(reach, mask, _title(kind, entry, settings), text)
 
 
-def _named(pattern: Pattern) -> tuple[str, Entry]:
+def _named(pattern: MaskOptions) -> tuple[str, Entry]:
     """Find what has this name: a mask, or else a variant.
 
     Raises:
@@ -76,7 +76,7 @@ def _named(pattern: Pattern) -> tuple[str, Entry]:
     return kind, entry
 
 
-def _settings(kind: str, entry: Entry, pattern: Pattern) -> dict[str, Value]:
+def _settings(kind: str, entry: Entry, pattern: MaskOptions) -> dict[str, Value]:
     """Give the pattern's parameters their values, causality among them where it can be chosen.
 
     Raises:
@@ -206,7 +206,7 @@ def _title(kind: str, entry: Entry, settings: Mapping[str, Value]) -> str:
     return f"{entry.name} {'mask' if kind == 'masks' else 'pattern'}{what}: {pairs}"
 
 
-def _text_tokens(pattern: Pattern) -> Tokens | None:
+def _text_tokens(pattern: MaskOptions) -> Tokens | None:
     """Give the tokens of the text; None where the pattern is one of bare positions.
 
     Raises:
@@ -224,7 +224,7 @@ def _text_tokens(pattern: Pattern) -> Tokens | None:
     return tokens
 
 
-def _lengths(pattern: Pattern, text: Tokens | None) -> tuple[int, int]:
+def _lengths(pattern: MaskOptions, text: Tokens | None) -> tuple[int, int]:
     """Give the number of rows and of keys."""
     if text is not None:
         return len(text), len(text)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol, cast
+from typing import Literal, cast
 
 from attncli.cli.common import provenance
 from attncli.cli.output import LISTS, PICTURES, Plan, refuse_too_many
 from attncli.errors import UsageError, did_you_mean
 from attncli.inputs.token_selection import pick
+from attncli.maps.options import ShowOptions
 from attncli.models.opening import Opened
 from attncli.observers.selection import Selection, parse_selection
 from attncli.record import HeadRole, Kind, Run, Tokens
@@ -21,25 +22,6 @@ How = Literal["max", "mean"]
 _POSITIONS = re.compile(r"[-\d,\s]+")
 
 
-class Wanted(Protocol):
-    """Which part of the attention, and how; the options of ``show``."""
-
-    @property
-    def layer(self) -> str | None: ...
-    @property
-    def query(self) -> str | None: ...
-    @property
-    def rows(self) -> str | None: ...
-    @property
-    def key(self) -> str | None: ...
-    @property
-    def pool(self) -> str | None: ...
-    @property
-    def words(self) -> bool: ...
-    @property
-    def top(self) -> int | None: ...
-
-
 @dataclass(frozen=True)
 class Showing:
     """A source and what is to be seen of it."""
@@ -48,7 +30,7 @@ class Showing:
     kind: Kind
     layers: Selection
     heads: Selection
-    wanted: Wanted
+    wanted: ShowOptions
 
     def of_one_head(self, roles: Sequence[HeadRole]) -> Showing:
         """Show the one head that has most to say of the text, as far as any is known to do something."""

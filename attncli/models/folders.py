@@ -14,7 +14,7 @@ from pathlib import Path
 
 from attncli.errors import ModelError, UsageError, did_you_mean
 from attncli.labels import safe_label
-from attncli.models.shipped import shipped_folder, shipped_models
+from attncli.models.shipped import card, shipped_folder, shipped_models
 
 _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _PREFIX = "models--"
@@ -183,3 +183,9 @@ def _sibling_hint(path: Path) -> str | None:
 
 def _expanded(text: str) -> Path:
     return Path(os.path.expandvars(text)).expanduser()
+
+
+def model_choices() -> dict[str, str]:
+    """Return the models that come with attncli and those in the hub's cache, each with what it is."""
+    ours = {name: card(name).summary for name in shipped_models()}
+    return ours | {"scratch": "untrained, made from its options"} | dict.fromkeys(cached_models(), "")

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from attncli.cli.common import sign_of_life
-from attncli.cli.options import ModelOptions, OutputOptions, ScratchOptions
+from attncli.cli.options import GenerationOptions, ModelOptions, OutputOptions, ScratchOptions
 from attncli.cli.output import say
 from attncli.errors import UsageError
 from attncli.inputs.media import EXAMPLES, Medium, check_exists, is_file, medium_of, refuse_medium
@@ -38,27 +38,7 @@ class Opened(Protocol):
         """Run forward once."""
 
 
-class Writing(Protocol):
-    """What a pretrained model is to write: see the options of ``show``."""
-
-    @property
-    def generate(self) -> int | None:
-        """Number of tokens to write."""
-
-    @property
-    def temperature(self) -> float:
-        """0 is greedy."""
-
-    @property
-    def chat(self) -> bool:
-        """Whether the text is a message of a conversation."""
-
-    @property
-    def system(self) -> str | None:
-        """What the system says before it."""
-
-
-def check_writing(writing: Writing, model: ModelOptions, pair: str | None) -> None:
+def check_writing(writing: GenerationOptions, model: ModelOptions, pair: str | None) -> None:
     """Refuse options of generation that do not go together.
 
     Raises:
@@ -83,7 +63,7 @@ def open_source(
     model: ModelOptions,
     scratch: ScratchOptions,
     output: OutputOptions,
-    writing: Writing | None = None,
+    writing: GenerationOptions | None = None,
     stride: int | None = None,
 ) -> Opened:
     """Open what the user named: a pretrained model, one that comes with attncli, or the untrained one.
@@ -258,7 +238,9 @@ def load_model(model: ModelOptions, output: OutputOptions, device: str | None = 
         return load(model.model, options if device is None else replace(options, device=device))
 
 
-def _check_stride(own: str | None, model: ModelOptions, pair: str | None, writing: Writing | None) -> None:
+def _check_stride(
+    own: str | None, model: ModelOptions, pair: str | None, writing: GenerationOptions | None
+) -> None:
     """Refuse options that do not go with windows over one long text.
 
     Args:
@@ -286,7 +268,7 @@ def _open_strided(text: str, model: ModelOptions, output: OutputOptions, stride:
 
 
 def _open_writer(
-    text: str, model: ModelOptions, seed: int, output: OutputOptions, writing: Writing
+    text: str, model: ModelOptions, seed: int, output: OutputOptions, writing: GenerationOptions
 ) -> Opened:
     """Open a model that reads a message of a conversation, or goes on writing, or both."""
     assert model.model is not None

@@ -15,7 +15,7 @@ from attncli.models import position_limits as limits
 from attncli.models.loading import Loaded
 from attncli.models.refusals import refused_as
 from attncli.models.tokens import positions, tokens_from_encoding
-from attncli.models.vocabulary_check import notes_on_text
+from attncli.models.vocabulary_check import notes_on_pair, notes_on_text
 from attncli.record import Kind, Token, Tokens
 
 
@@ -189,6 +189,9 @@ def encode(
     check_tokenizer(loaded)
     backend = loaded.tokenizer.backend_tokenizer
     tokens = tokens_from_encoding(backend, made.encodings[0], text=text, pair=pair)
+    if pair is not None:
+        alone = loaded.tokenizer(text, verbose=False, add_special_tokens=specials).encodings[0]
+        notes += tuple(notes_on_pair(tokens_from_encoding(backend, alone, text=text), tokens))
     notes += tuple(notes_on_text(tokens, text, pair, loaded.tokenizer.unk_token_id))
     accepted = ("input_ids", "attention_mask", "token_type_ids")
     device = loaded.device

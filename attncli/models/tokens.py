@@ -5,21 +5,19 @@ Only the `tokenizers` library is needed, and only where a model's tokenizer is u
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attncli.errors import ModelError
-from attncli.labels import CONTINUATION, graphemes, safe_label
+from attncli.labels import CONTINUATION, safe_label
+from attncli.models.spans import settled
 from attncli.models.vocabulary import Dialect, Piece, decode, dialect_of
 from attncli.record import Token, Tokens
+from attncli.segmentation import word_spans
 
 if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer
-
-_WORD = re.compile("[\\w\u200c]")
-"""A character of a word; the zero-width non-joiner stands inside Persian ones."""
 
 
 def load_tokenizer(folder: Path) -> Tokenizer:
@@ -51,8 +49,9 @@ def tokens_from_encoding(
 ) -> Tokens:
     """Say of each position of an encoding what it stands for.
 
-    Offsets are in characters of `text`, or of `pair` for its second sequence, and take in the leading space
-    that some tokenizers leave out of the offsets but not of the piece.
+    Offsets are in characters of `text`, or of `pair` for its second sequence. They take in the leading space
+    that some tokenizers leave out of the offsets but not of the piece, and the marks of a character that its
+    normalizer composes or drops.
 
     Args:
         encoding: What `tokenizer` made of `text` (and `pair`).
@@ -71,7 +70,7 @@ def tokens_from_encoding(
             continue
         previous = tokens[-1] if tokens and tokens[-1].sequence == sequence else None
         tokens.append(reader.token(position, number, source, span, previous, sequence or 0))
-    return tuple(tokens)
+    return settled(tokens, texts)
 
 
 def tokens_from_ids(tokenizer: Tokenizer, ids: Iterable[int]) -> Tokens:
@@ -94,36 +93,19 @@ def positions(count: int) -> Tokens:
 def words_of_text(text: str) -> Tokens:
     """Split a text into words and punctuation marks, for a model without a vocabulary of its own.
 
-    Equal words have equal ids, numbered by first appearance. A combining mark stays with its letter, and an
-    emoji put together by joiners stays one word.
+    Equal words have equal ids, numbered by first appearance.
 
     >>> [(token.text, token.id) for token in words_of_text("to be, or not to be")]
     [('to', 0), ('be', 1), (',', 2), ('or', 3), ('not', 4), ('to', 0), ('be', 1)]
     """
     ids: dict[str, int] = {}
     tokens = []
-    for position, (start, end) in enumerate(_word_spans(text)):
+    for position, (start, end) in enumerate(word_spans(text)):
         word = text[start:end]
         number = ids.setdefault(word, len(ids))
-        tokens.append(Token(position, number, word, safe_label(word), start=start, end=end, piece=word))
+        label = safe_label(word)
+        tokens.append(Token(position, number, word, label, start=start, end=end, piece=word, written=word))
     return tuple(tokens)
-
-
-def _word_spans(text: str) -> Iterator[tuple[int, int]]:
-    """Give the places of words: runs of letters, digits and _, and whatever else is no space by itself."""
-    start = end = 0
-    for character in graphemes(text):
-        if not (_WORD.match(character) and end > start):
-            if end > start:
-                yield start, end
-            start = end
-        end += len(character)
-        if not _WORD.match(character):
-            if not character.isspace():
-                yield start + len(character) - len(character.lstrip()), end  # a mark may sit on a space
-            start = end
-    if end > start:
-        yield start, end
 
 
 class _Reader:

@@ -62,17 +62,22 @@ class Piece:
 
 def dialect_of(tokenizer: Tokenizer) -> Dialect:
     """Read from a tokenizer's own decoder, pre-tokenizer and model how its vocabulary is written."""
-    parts = [*_parts(tokenizer.decoder), *_parts(tokenizer.pre_tokenizer)]
-    kinds = {part["type"] for part in parts}
+    found = [*parts(tokenizer.decoder), *parts(tokenizer.pre_tokenizer)]
+    kinds = {part["type"] for part in found}
     model = tokenizer.model
     return Dialect(
         byte_level="ByteLevel" in kinds,
-        space=next(filter(None, map(_space_mark, parts)), ""),
-        byte_fallback="ByteFallback" in kinds or bool(getattr(model, "byte_fallback", False)),
+        space=next(filter(None, map(_space_mark, found)), ""),
+        byte_fallback="ByteFallback" in kinds or _has_bytes(tokenizer),
         continuation=getattr(model, "continuing_subword_prefix", None)
-        or _setting(parts, "WordPiece", "prefix"),
-        word_end=getattr(model, "end_of_word_suffix", None) or _setting(parts, "BPEDecoder", "suffix"),
+        or _setting(found, "WordPiece", "prefix"),
+        word_end=getattr(model, "end_of_word_suffix", None) or _setting(found, "BPEDecoder", "suffix"),
     )
+
+
+def _has_bytes(tokenizer: Tokenizer) -> bool:
+    """Whether a vocabulary has a piece for each byte; a Unigram model does not say so itself."""
+    return all(tokenizer.token_to_id(f"<0x{byte:02X}>") is not None for byte in range(256))
 
 
 def decode(piece: str, dialect: Dialect) -> Piece:
@@ -121,8 +126,8 @@ def _bytes_by_character() -> dict[str, bytes]:
     return {character: bytes([byte]) for character, byte in pairs}
 
 
-def _parts(component: Any) -> Iterator[dict[str, Any]]:
-    """Give the settings of a decoder or pre-tokenizer, a sequence of them flattened."""
+def parts(component: Any) -> Iterator[dict[str, Any]]:
+    """Yield the settings of a decoder or pre-tokenizer, a sequence of them flattened."""
     if component is not None:
         yield from _flattened(json.loads(component.__getstate__()))
 

@@ -7,6 +7,7 @@ makes a tokenizer of a few special tokens and says nothing.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -17,6 +18,7 @@ import orjson
 from attncli.errors import ModelError
 from attncli.labels import safe_label
 from attncli.record import Tokens
+from attncli.written import written
 
 _COUNTED = re.compile(r"(\S+) \d+")
 """A line of fairseq's dictionaries: a token, and how often it was seen."""
@@ -111,10 +113,47 @@ def notes_on_text(tokens: Tokens, text: str, pair: str | None, unknown: int | No
         _uncovered(part, [(token.start or 0, token.end or 0) for token in own if token.sequence == number])
         for number, part in enumerate((text, pair or ""))
     )
+    left += _dropped_marks(tuple(token for token in own if token.id != unknown))
     if left:
         shown = ", ".join(safe_label(character) for character in list(dict.fromkeys(left))[:_SHOWN])
         are = "character of the text is" if len(left) == 1 else "characters of the text are"
         yield f"{len(left):,} {are} in no token, so the model does not see them: {shown}"
+
+
+def notes_on_pair(alone: Tokens, both: Tokens) -> Iterator[str]:
+    """Yield what a tokenizer's template for two texts leaves out.
+
+    Args:
+        alone: The first text's tokens without the second.
+    """
+    there = {token.id for token in both if token.special}
+    missing = [safe_label(token.text) for token in alone if token.special and token.id not in there]
+    if missing:
+        names = ", ".join(dict.fromkeys(missing))
+        yield f"the tokenizer adds {names} to one text, but not to two: it has no template for a pair"
+    if {token.sequence for token in both if not token.special} == {0, 1} and not _is_parted(both):
+        yield "nothing stands between the two texts: the model reads them as one"
+
+
+def _is_parted(tokens: Tokens) -> bool:
+    """Whether a special token stands between two texts."""
+    second = next(place for place, token in enumerate(tokens) if token.sequence == 1)
+    return tokens[second - 1].special
+
+
+def _dropped_marks(tokens: Tokens) -> str:
+    """Return the accents and points of the text that no token has, since the tokenizer drops them."""
+    raw = (
+        bytes.fromhex(token.bytes) if token.bytes else token.text.encode("utf-8", "replace")
+        for token in tokens
+    )
+    seen = unicodedata.normalize("NFD", b"".join(raw).decode("utf-8", "replace"))
+    dropped = Counter(filter(_is_mark, written(tokens).text)) - Counter(filter(_is_mark, seen))
+    return "".join(dropped.elements())
+
+
+def _is_mark(character: str) -> bool:
+    return unicodedata.category(character) == "Mn"
 
 
 def _uncovered(text: str, spans: list[tuple[int, int]]) -> str:

@@ -11,24 +11,41 @@ import numpy as np
 from attncli.labels import safe_label
 from attncli.record import Span, Token, Tokens
 from attncli.view import Matrix
+from attncli.written import Written, written
 
 RULE = "word pieces merged: weights on a word's pieces are summed, those of its rows averaged (Clark et al. 2019, §5)"
 """What `merge` does, for a note. Rows sum to what they summed to before. arXiv 1906.04341."""
 
 
 def word_starts(tokens: Tokens) -> list[int]:
-    """Find where each word begins: at a token that does not go on with the word of the one before it.
+    """Find where each word begins: at a token that has no part of the word that the one before it has a part of.
 
-    It does where no blank lies between them, neither is special or of another text, and letters, digits or bytes of
-    one character meet.
+    The words are those of the text (UAX #29). A token that has parts of several makes them one, and a token of spaces
+    belongs to the word after it.
     """
-    return [i for i, token in enumerate(tokens) if i == 0 or not _goes_on(tokens[i - 1], token)]
+    read = written(tokens)
+    starts, last = [], -1
+    for place in range(len(tokens)):
+        words = read.words_of(place)
+        if not (words and (words.start <= last or _leads(read, place - 1, place))):
+            starts.append(place)
+        last = words[-1] if words else -1
+    return starts
+
+
+def _leads(read: Written, before: int, place: int) -> bool:
+    """Whether a token of spaces stands right before another."""
+    left, right = read.spans[before] if before >= 0 else None, read.spans[place]
+    if left is None or right is None or left[1] != right[0]:
+        return False
+    return not read.text[slice(*left)].strip(" ")
 
 
 def word_tokens(tokens: Tokens, starts: Sequence[int]) -> Tokens:
-    """Give a token for each word, at the position of its first piece."""
+    """Return a token for each word, as the text has it, at the position of its first piece."""
+    read = written(tokens)
     stops = [*starts[1:], len(tokens)]
-    return tuple(_joined(tokens[start:stop]) for start, stop in zip(starts, stops, strict=True))
+    return tuple(_word(tokens, read, range(*ends)) for ends in zip(starts, stops, strict=True))
 
 
 def units(tokens: Tokens, whole: Sequence[range] = ()) -> list[range]:
@@ -77,22 +94,29 @@ def merge(matrix: Matrix, query_starts: Sequence[int], key_starts: Sequence[int]
     return replace(matrix, values=values, allowed=allowed)
 
 
-def _goes_on(before: Token, token: Token) -> bool:
-    if before.special or token.special or before.sequence != token.sequence or before.end != token.start:
-        return False
-    if before.bytes is not None and token.bytes is not None:
-        return True
-    return bool(before.text and token.text) and _is_letter(before.text[-1]) and _is_letter(token.text[0])
-
-
-def _is_letter(character: str) -> bool:
-    return character.isalnum() or character in "_'’\ufffd"
-
-
-def _joined(pieces: Tokens) -> Token:
-    if len(pieces) == 1:
-        return pieces[0]
-    text = "".join(piece.text for piece in pieces)
+def _word(tokens: Tokens, read: Written, places: range) -> Token:
+    words = [word for place in places for word in read.words_of(place)]
+    first = tokens[places[0]]
+    if not words:
+        return first
+    start, end = read.words[words[0]][0], read.words[words[-1]][1]
+    text = read.text[start:end]
+    shift = _shift(tokens, read, places)
+    whole = len(places) == 1
     return replace(
-        pieces[0], id=None, text=text, label=safe_label(text), end=pieces[-1].end, bytes=None, piece=None
+        first,
+        id=first.id if whole else None,
+        text=text,
+        label=safe_label(text),
+        start=None if shift is None else start - shift,
+        end=None if shift is None else end - shift,
+        bytes=None,
+        piece=first.piece if whole else None,
+        written=None if shift is None else text,
     )
+
+
+def _shift(tokens: Tokens, read: Written, places: range) -> int | None:
+    """Return how much further on a word's tokens stand in the text put together than in their own."""
+    first, span = tokens[places[0]], read.spans[places[0]]
+    return None if first.start is None or span is None else span[0] - first.start

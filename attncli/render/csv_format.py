@@ -18,13 +18,7 @@ ENTRY = Entry(
     },
 )
 
-_SPECIAL = frozenset(',"\r\n')
-
 
 def render(view: View, options: Options) -> bytes:
-    """Write a view as CSV with a heading line; tokens are raw text."""
-    return separated(view, options, ",", "\r\n", _quote)
-
-
-def _quote(text: str) -> str:
-    return text if _SPECIAL.isdisjoint(text) else '"' + text.replace('"', '""') + '"'
+    """Write a view as CSV with a heading line; controls in a text are made visible."""
+    return separated(view, options, ",", "\r\n")

@@ -74,6 +74,15 @@ def token_labels(tokens: Tokens, options: Options) -> list[str]:
     ]
 
 
+def placed_labels(tokens: Tokens, options: Options) -> list[str]:
+    """Label tokens for a list, each with its position: ``30 cat``; marks stand there as in `token_labels`."""
+    marked = token_labels(tokens, options)
+    return [
+        mark.removesuffix(_token_label(token, options)) + placed_label(token, options)
+        for mark, token in zip(marked, tokens, strict=True)
+    ]
+
+
 def _token_label(token: Token, options: Options) -> str:
     raw = token.piece if options.raw_tokens else None
     label = safe_label(token.label if raw is None else raw)

@@ -110,8 +110,10 @@ def _token(token: Token) -> dict[str, Any]:
     fields = asdict(token)
     if token.piece in (None, token.text):
         del fields["piece"]
-    for name in ("bytes", "segment"):
-        if fields[name] is None:
+    if token.written == token.text:
+        del fields["written"]
+    for name in ("bytes", "segment", "written"):
+        if fields.get(name, token) is None:
             del fields[name]
     return fields
 

@@ -6,14 +6,14 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from itertools import repeat
 
+from attncli.labels import visible_controls
+from attncli.record import Token
 from attncli.render import Options
 from attncli.render.grid_text import float_texts, matrix_texts, strongest_keys
 from attncli.render.json_format import plain
 from attncli.view import Curves, HeadRanking, Matrix, MatrixGrid, Steps, Table, View
 
-_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
-
-Quote = Callable[[str], str]
+_FORMULA_STARTS = ("=", "+", "-", "@", "⇥", "␍")
 
 
 def columns(grid: MatrixGrid) -> tuple[str, ...]:
@@ -32,17 +32,13 @@ def _site(grid: MatrixGrid, matrix: Matrix) -> dict[str, object]:
     return {name: values[name] for name in _site_columns(grid)}
 
 
-def separated(view: View, options: Options, separator: str, line_end: str, quote: Quote) -> bytes:
-    """Write a view as lines of separated values with a heading line.
-
-    Args:
-        quote: Makes one cell's text safe for this form.
-    """
+def separated(view: View, options: Options, separator: str, line_end: str) -> bytes:
+    """Write a view as lines of separated values with a heading line; controls in a text are made visible."""
 
     def cell(value: object) -> str:
-        text = cell_text(value)
+        text = visible_controls(cell_text(value))
         guarded = options.csv_safe and isinstance(value, str) and text.startswith(_FORMULA_STARTS)
-        return quote("'" + text if guarded else text)
+        return quoted("'" + text if guarded else text, separator)
 
     if isinstance(view, Curves | HeadRanking | Steps):
         view = view.data
@@ -52,7 +48,12 @@ def separated(view: View, options: Options, separator: str, line_end: str, quote
     else:
         heading = separator.join(columns(view)) + line_end
         text = heading + "".join(_grid_lines(view, separator, line_end, cell))
-    return text.encode("utf-8", "backslashreplace")
+    return text.encode()
+
+
+def quoted(text: str, separator: str) -> str:
+    """Quote a cell where a reader of separated values would take something in it for a mark (RFC 4180)."""
+    return '"' + text.replace('"', '""') + '"' if '"' in text or separator in text else text
 
 
 def cell_text(value: object) -> str:
@@ -66,8 +67,8 @@ def cell_text(value: object) -> str:
 def _grid_lines(
     grid: MatrixGrid, separator: str, line_end: str, cell: Callable[[object], str]
 ) -> Iterator[str]:
-    queries = [(str(token.position), cell(token.text)) for token in grid.query_tokens]
-    keys = [(str(token.position), cell(token.text)) for token in grid.key_tokens]
+    queries = [(str(token.position), cell(_text(token))) for token in grid.query_tokens]
+    keys = [(str(token.position), cell(_text(token))) for token in grid.key_tokens]
     for matrix in grid.matrices:
         site = separator.join(map(cell, _site(grid, matrix).values()))
         for (query, query_token), (shown, numbers) in zip(queries, _rows(grid, matrix), strict=True):
@@ -81,8 +82,8 @@ def _grid_lines(
 def records(grid: MatrixGrid) -> Iterator[str]:
     """Write each weight as a JSON object on a line of its own."""
     number = columns(grid)[-1]
-    queries = [(token.position, json.dumps(token.text)) for token in grid.query_tokens]
-    keys = [(token.position, json.dumps(token.text)) for token in grid.key_tokens]
+    queries = [(token.position, json.dumps(_text(token))) for token in grid.query_tokens]
+    keys = [(token.position, json.dumps(_text(token))) for token in grid.key_tokens]
     for matrix in grid.matrices:
         site = json.dumps(_site(grid, matrix))[:-1]
         for (query, query_token), (shown, numbers) in zip(queries, _rows(grid, matrix), strict=True):
@@ -91,6 +92,11 @@ def records(grid: MatrixGrid) -> Iterator[str]:
             for key, text in zip(shown, numbers, strict=True):
                 position, token = keys[key]
                 yield f'{start}{position}{middle}{token}, "{number}": {text or "null"}}}\n'
+
+
+def _text(token: Token) -> str:
+    """Return what a token stands for: bytes of a character that was cut apart as such."""
+    return token.label if token.bytes else token.text
 
 
 def _rows(grid: MatrixGrid, matrix: Matrix) -> Iterator[tuple[Sequence[int], list[str]]]:

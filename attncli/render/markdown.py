@@ -9,7 +9,14 @@ import re
 
 from attncli.registry import Entry
 from attncli.render import Options
-from attncli.render.grid_text import fact_texts, site_names, strongest_keys, token_labels, words
+from attncli.render.grid_text import (
+    fact_texts,
+    placed_labels,
+    site_names,
+    strongest_keys,
+    token_labels,
+    words,
+)
 from attncli.render.mermaid import mermaid
 from attncli.render.scales import Scale, scale_of
 from attncli.render.table import people_text
@@ -131,8 +138,9 @@ def _grid_blocks(grid: MatrixGrid, options: Options) -> list[str]:
 
 
 def _matrix_table(grid: MatrixGrid, matrix: Matrix, options: Options) -> str:
-    queries = [code(label) for label in token_labels(grid.query_tokens, options)]
-    keys = [code(label) for label in token_labels(grid.key_tokens, options)]
+    labelled = token_labels if grid.top is None else placed_labels
+    queries = [code(label) for label in labelled(grid.query_tokens, options)]
+    keys = [code(label) for label in labelled(grid.key_tokens, options)]
     scale = scale_of(grid)
     if grid.top is not None:
         found = zip(queries, strongest_keys(matrix, grid.top), strict=True)

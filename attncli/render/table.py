@@ -1,4 +1,4 @@
-"""Tables for people in a terminal; in a pipe the same as tab-separated values, whole and unwrapped.
+"""Tables for people; in a pipe, unless asked for by name, the same as tab-separated values, whole and unwrapped.
 
 A matrix is a table of its numbers where they fit, and otherwise each row's strongest keys. A pair that may
 not attend is left blank there: a dot would be read as a small number in a column of ``.02`` and ``.00``.
@@ -19,12 +19,14 @@ from attncli.render.grid_text import (
     float_texts,
     largest_of_rows,
     matrix_texts,
+    placed_labels,
     site_names,
     strongest_keys,
     token_labels,
     words,
 )
 from attncli.render.json_format import plain
+from attncli.render.long_form import quoted
 from attncli.render.scales import Scale, scale_of
 from attncli.render.terminal.canvas import Line, paint, wrap
 from attncli.view import Column, Curves, Header, HeadRanking, Matrix, MatrixGrid, Steps, Table, View
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
 
 ENTRY = Entry(
     name="table",
-    summary="Aligned columns in a terminal, tab-separated values in a pipe",
+    summary="Aligned columns; in a pipe, unless asked for by name, tab-separated values",
     attributes={
         "suffixes": (),
         "views": ("MatrixGrid", "Table", "Curves", "HeadRanking", "Steps"),
@@ -59,7 +61,7 @@ def render(view: View, options: Options) -> bytes:
         text = _draw_several(view, options)
     elif not options.terminal:
         lines = _table_lines(view, options) if isinstance(view, Table) else _grid_lines(view, options)
-        text = "".join("\t".join(line) + "\n" for line in lines)
+        text = "".join("\t".join(quoted(cell, "\t") for cell in line) + "\n" for line in lines)
     else:
         text = _draw_table(view, options) if isinstance(view, Table) else _draw_grid(view, options)
     return text.encode("utf-8" if options.unicode else "ascii", "backslashreplace")
@@ -75,7 +77,7 @@ def _table_lines(table: Table, options: Options) -> list[list[str]]:
 
 def _grid_lines(grid: MatrixGrid, options: Options) -> list[list[str]]:
     lines = []
-    queries, keys = token_labels(grid.query_tokens, options), token_labels(grid.key_tokens, options)
+    queries, keys = placed_labels(grid.query_tokens, options), placed_labels(grid.key_tokens, options)
     lines.append(
         [
             "matrix",
@@ -246,7 +248,7 @@ def _number_rows(grid: MatrixGrid, matrix: Matrix) -> list[list[str]]:
 
 
 def _strongest_table(grid: MatrixGrid, matrix: Matrix, top: int, options: Options) -> str:
-    keys, scale = token_labels(grid.key_tokens, options), scale_of(grid)
+    keys, scale = placed_labels(grid.key_tokens, options), scale_of(grid)
     rows = []
     for query, token, row in zip(
         token_labels(grid.query_tokens, options), grid.query_tokens, strongest_keys(matrix, top), strict=True

@@ -1,4 +1,4 @@
-r"""Tab-separated values, in the long form; tab, newline and backslash are written ``\t``, ``\n``, ``\\``."""
+"""Tab-separated values, in the long form, quoted as CSV is."""
 
 from __future__ import annotations
 
@@ -17,13 +17,7 @@ ENTRY = Entry(
     },
 )
 
-_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
-
 
 def render(view: View, options: Options) -> bytes:
-    """Write a view as TSV with a heading line; tokens are raw text."""
-    return separated(view, options, "\t", "\n", _escape)
-
-
-def _escape(text: str) -> str:
-    return text.translate(_ESCAPES)
+    """Write a view as TSV with a heading line; controls in a text are made visible."""
+    return separated(view, options, "\t", "\n")

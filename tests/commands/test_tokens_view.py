@@ -6,6 +6,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+from commandline import Cli
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from attncli.commands.schema import schema_text
@@ -31,13 +32,17 @@ def column(view, name: str) -> list[object]:
     return [row[index] for row in view.rows]
 
 
-def test_without_a_model_a_text_is_split_into_words() -> None:
+def test_without_a_model_a_text_is_cut_as_show_cuts_it(cli: Cli) -> None:
     view = tokens_view("be, or be")
-    assert column(view, "label") == ["be", ",", "or", "be"]
-    assert column(view, "id") == [0, 1, 2, 0]
-    assert column(view, "start") == [0, 2, 4, 7]
-    assert view.header.title == "4 tokens"
-    assert view.header.notes == ("words and punctuation; --model shows how a model cuts the text",)
+    shown = cli("show", "be, or be", "--json").json["query_tokens"]
+    assert column(view, "label") == [token["label"] for token in shown]
+    assert column(view, "id") == [token["id"] for token in shown]
+    assert view.header.notes[0].startswith("as tiny-decoder cuts the text")
+
+
+def test_a_class_that_may_cut_in_another_way_is_told(model: str) -> None:
+    Path(model, "tokenizer_config.json").write_text('{"tokenizer_class": "Qwen2Tokenizer"}', encoding="utf-8")
+    assert "Qwen2Tokenizer splits a text in its own way" in tokens_view("a", model).header.notes[0]
 
 
 def test_bytes_and_the_second_text_have_columns_only_where_they_occur(model: str) -> None:
@@ -45,12 +50,16 @@ def test_bytes_and_the_second_text_have_columns_only_where_they_occur(model: str
     view = tokens_view("é", model, pair="b")
     assert column(view, "bytes") == ["c3", "a9", None]
     assert column(view, "sequence") == [0, 0, 1]
-    assert view.header.notes == ("2 tokens are bytes of characters that were cut apart",)
+    assert view.header.notes[-1] == "2 tokens are bytes of characters that were cut apart"
 
 
 def test_the_scratch_model_has_words_for_tokens() -> None:
-    words, scratch = tokens_view("be, or be"), tokens_view("be, or be", "scratch")
-    assert scratch.rows == words.rows and scratch.header.notes == words.header.notes
+    view = tokens_view("be, or be", "scratch")
+    assert column(view, "label") == ["be", ",", "or", "be"]
+    assert column(view, "id") == [0, 1, 2, 0]
+    assert column(view, "start") == [0, 2, 4, 7]
+    assert view.header.title == "4 tokens"
+    assert view.header.notes == ("the scratch model's tokens are words and punctuation",)
 
 
 def test_two_texts_without_a_model_are_a_usage_error() -> None:

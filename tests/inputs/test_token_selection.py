@@ -9,7 +9,7 @@ from attncli.inputs.token_selection import pick, pick_one
 from attncli.models.tokens import words_of_text
 from attncli.record import Token, Tokens
 
-WORDS = words_of_text("It was 3, it is 3; It's it")  # It was 3 , it is 3 ; It ' s it
+WORDS = words_of_text("It was 3, it is 3; It ' s it")  # It was 3 , it is 3 ; It ' s it
 
 
 def pieces(*texts: str, first: int = 0) -> Tokens:
@@ -38,7 +38,8 @@ def pieces(*texts: str, first: int = 0) -> Tokens:
         ('","', (3,)),
         ('is,",",0', (5, 3, 0)),
         ("is, is,5", (5,)),
-        ("It's", (8, 9, 10)),
+        ("It ' s", (8, 9, 10)),
+        ('"was 3, \nIT"', (1, 2, 3, 4)),
         ('"was 3, it"', (1, 2, 3, 4)),
     ],
 )

@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 import tiny
+from tokenizers import Tokenizer, processors
 
 from attncli.errors import ModelError
 from attncli.models.loading import load
@@ -55,3 +56,23 @@ def test_many_unknown_tokens_are_told(bert: Path) -> None:
 def test_characters_in_no_token_are_told(bert: Path) -> None:
     notes = encode(load(str(bert)), "the \N{ZERO WIDTH JOINER}animal was\u0301 tired")[2]
     assert len(notes) == 1 and notes[0].startswith("2 characters of the text are in no token")
+
+
+def test_two_texts_that_nothing_parts_and_a_start_token_that_is_lost_are_told(tmp_path: Path) -> None:
+    folder = tiny.write_llama(tmp_path)
+    made = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    made.add_special_tokens(["[CLS]"])
+    made.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A", pair="$A $B", special_tokens=[("[CLS]", 2)]
+    )
+    made.save(str(folder / "tokenizer.json"))
+    loaded = load(str(folder))
+    assert encode(loaded, "the animal", "it was")[2] == (
+        "the tokenizer adds [CLS] to one text, but not to two: it has no template for a pair",
+        "nothing stands between the two texts: the model reads them as one",
+    )
+    assert encode(loaded, "the animal")[2] == ()
+
+
+def test_a_template_for_two_texts_is_nothing_to_tell(bert: Path) -> None:
+    assert encode(load(str(bert)), "the animal", "it was")[2] == ()

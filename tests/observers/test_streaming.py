@@ -15,10 +15,8 @@ from attncli.errors import UsageError
 from attncli.observers.allowed_keys import AllowedSpans
 from attncli.observers.masks import MaskOnly
 from attncli.observers.pooled import PooledPicture
-from attncli.observers.row_numbers import RowNumbers
 from attncli.observers.selection import Selection, parse_selection
 from attncli.observers.strongest import NO_KEY, StrongestKeys, strongest
-from attncli.observers.weight_received import WeightReceived
 from attncli.observers.weights import FullWeights
 from attncli.record import Site
 
@@ -160,33 +158,6 @@ def by_hand(weights: np.ndarray, allowed: np.ndarray, name: str) -> np.ndarray:
     key = {"self": i[:, 0], "previous_token": i[:, 0] - 1, "first_token": 0 * i[:, 0]}[name]
     found = np.where(allowed[:, i[:, 0], key], weights[:, i[:, 0], key], np.nan)
     return np.where(key < 0, np.nan, found)
-
-
-@given(cuts)
-@settings(max_examples=20, deadline=None)
-def test_numbers_of_rows_and_heads_do_not_depend_on_blocks(cut: tuple[int, int]) -> None:
-    kept = RowNumbers("decoder", METRICS, *ALL, LAYERS, QUERY, keep_rows=True)
-    emit([kept], cut)
-    for layer in range(LAYERS):
-        heads, rows = kept.rows(layer)
-        numbers = kept.numbers()[layer * HEADS : (layer + 1) * HEADS]
-        assert heads == (0, 1, 2, 3) == tuple(found.head for found in numbers)
-        for place, name in enumerate(METRICS):
-            expected = by_hand(*whole(layer), name)
-            np.testing.assert_allclose(rows[place], expected, atol=2e-5, err_msg=name)
-            means = [found.means[name] for found in numbers]
-            np.testing.assert_allclose(means, np.nanmean(expected, axis=1), atol=2e-5, err_msg=name)
-            assert [found.rows[name] for found in numbers] == np.sum(~np.isnan(expected), axis=1).tolist()
-
-
-@given(cuts)
-@settings(max_examples=20, deadline=None)
-def test_weight_received_does_not_depend_on_blocks(cut: tuple[int, int]) -> None:
-    kept = WeightReceived("decoder", ALL[0], parse_selection("2,1", "head"), LAYERS, KEY)
-    emit([kept], cut)
-    for layer, (heads, received) in kept.received().items():
-        assert heads == (2, 1)
-        np.testing.assert_allclose(received, whole(layer)[0][[2, 1]].sum(axis=1), atol=1e-5)
 
 
 @pytest.mark.parametrize("how", ["max", "mean"])

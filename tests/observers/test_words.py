@@ -39,8 +39,8 @@ def test_a_piece_that_brings_its_own_blank_begins_a_word() -> None:
 
 def test_pieces_of_one_character_belong_together() -> None:
     pieces = (
-        Token(0, 0, "\ufffd", "x", start=0, end=1, bytes="f0"),
-        Token(1, 1, "\ufffd", "x", start=1, end=1, bytes="9f"),
+        Token(0, 0, "\ufffd", "x", start=0, end=1, bytes="f0", written="🙂"),
+        Token(1, 1, "\ufffd", "x", start=0, end=1, bytes="9f", written="🙂"),
         Token(2, 2, "!", "!", start=1, end=2),
     )
     assert word_starts(pieces) == [0, 2]

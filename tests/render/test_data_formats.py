@@ -3,12 +3,14 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from render_samples import HOSTILE, grid, mask, table, tokens
 
 from attncli.errors import UsageError
+from attncli.labels import visible_controls
 from attncli.record import Token
 from attncli.render import Options, csv_format, json_format, ndjson, npz, tsv
 from attncli.view import Matrix, MatrixGrid
@@ -181,16 +183,30 @@ def test_hostile_texts_come_back_whole_from_json_and_ndjson() -> None:
     assert json_format.render(view, PLAIN).isascii()
 
 
-def test_hostile_texts_come_back_whole_from_csv() -> None:
+def test_controls_in_csv_and_tsv_are_made_visible_and_all_else_is_whole() -> None:
     found = tuple(row["key_token"] for row in csv_rows(grid(HOSTILE))[: len(HOSTILE)])
-    assert found == tuple(text.replace("\ud83d", "\\ud83d") for text in HOSTILE)
+    assert found == tuple(map(visible_controls, HOSTILE))
+    assert found[0] == "␛[31mred" and found[-2:] == (" the ", "") and found[8] == "⟨202E⟩gnp.exe"
+    tabbed = csv.DictReader(
+        io.StringIO(tsv.render(grid(HOSTILE), PLAIN).decode(), newline=""), delimiter="\t"
+    )
+    assert [row["key_token"] for row in tabbed][: len(HOSTILE)] == list(found)
 
 
-def test_tsv_lines_have_as_many_fields_whatever_a_token_holds() -> None:
-    lines = tsv.render(grid(HOSTILE), PLAIN).decode().split("\n")
+def test_tsv_has_a_line_for_each_weight_and_quotes_a_quotation_mark() -> None:
+    lines = tsv.render(grid([*HOSTILE, '"']), PLAIN).decode().split("\n")
     assert {line.count("\t") for line in lines[:-1]} == {7}
-    assert len(lines) == len(HOSTILE) ** 2 + 2
-    assert "a\\nb\\r\\tc" in lines[14]
+    assert len(lines) == (len(HOSTILE) + 1) ** 2 + 2
+    assert '\t""""\t' in lines[len(HOSTILE) + 1]
+
+
+def test_bytes_of_a_character_are_told_apart_in_the_long_form() -> None:
+    cut = tuple(
+        Token(i, i, "\ufffd", label, bytes=label[1:3].lower()) for i, label in enumerate(["⟨F0⟩", "⟨9F⟩"])
+    )
+    view = replace(grid(["a", "b"]), query_tokens=cut, key_tokens=cut)
+    assert [row["key_token"] for row in csv_rows(view)][:2] == ["⟨F0⟩", "⟨9F⟩"]
+    assert json.loads(ndjson.render(view, PLAIN).splitlines()[1])["key_token"] == "⟨9F⟩"
 
 
 def test_csv_safe_guards_formulas_but_not_numbers() -> None:

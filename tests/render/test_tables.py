@@ -69,7 +69,7 @@ def test_a_matrix_is_a_table_with_blanks_where_nothing_may_be() -> None:
 def test_top_lists_the_strongest_keys_of_each_row() -> None:
     text = draw(two(top=2))
     assert "strongest 2 keys of each row" in text
-    assert re.search(r"0  cat +x 1\.0\n1  dog +y \.75, x \.25\n", text)
+    assert re.search(r"0  cat +0 x 1\.0\n1  dog +1 y \.75, 0 x \.25\n", text)
 
 
 def test_a_wide_matrix_falls_back_to_its_strongest_keys() -> None:
@@ -94,8 +94,8 @@ def test_a_piped_table_is_tab_separated_and_whole() -> None:
 
 
 def test_a_piped_matrix_has_every_number_in_full() -> None:
-    assert pipe(two())[2] == ["decoder L4H7", "dog", "0.25", "0.75", "0.0"]
-    assert pipe(two(top=1))[2] == ["decoder L4H7", "dog", "y", "0.75"]
+    assert pipe(two())[2] == ["decoder L4H7", "1 dog", "0.25", "0.75", "0.0"]
+    assert pipe(two(top=1))[2] == ["decoder L4H7", "1 dog", "1 y", "0.75"]
 
 
 @pytest.mark.parametrize("view", [grid(HOSTILE), table(HOSTILE), grid(HOSTILE, top=3)])

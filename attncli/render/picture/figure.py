@@ -16,7 +16,7 @@ from attncli.labels import safe_label
 from attncli.render import Options
 from attncli.render.grid_text import require_grid
 from attncli.render.patches import as_patches
-from attncli.render.picture.fonts import families, has_replaced
+from attncli.render.picture.fonts import families
 from attncli.view import Curves, Header, HeadRanking, Matrix, MatrixGrid, View
 
 if TYPE_CHECKING:
@@ -120,16 +120,6 @@ def settings() -> Iterator[None]:
         matplotlib.rcdefaults()
         matplotlib.rcParams.update({**_SETTINGS, "font.family": list(families())})
         yield
-
-
-def note_texts(grid: MatrixGrid) -> list[str]:
-    """Give the lines below a picture: the view's notes, and one on characters that no font could draw."""
-    texts = [grid.header.title, *(token.label for token in (*grid.query_tokens, *grid.key_tokens))]
-    replaced = any(has_replaced(text) for text in texts)
-    return [
-        *grid.header.notes,
-        *(["U+… stands for a character that no installed font has"] if replaced else []),
-    ]
 
 
 def _as_array(weights: Any) -> Any:

@@ -7,8 +7,9 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from attncli.render import Options
-from attncli.render.picture.fonts import picture_label
+from attncli.render.picture.fonts import has_replaced, picture_label
 from attncli.render.scales import Scale
+from attncli.view import MatrixGrid
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -213,3 +214,13 @@ def break_lines(text: str, room: float, size: float) -> list[str]:
         else:
             lines[-1] = joined
     return lines
+
+
+def note_texts(grid: MatrixGrid) -> list[str]:
+    """Give the lines below a picture: the view's notes, and one on characters that no font could draw."""
+    texts = [grid.header.title, *(token.label for token in (*grid.query_tokens, *grid.key_tokens))]
+    replaced = any(has_replaced(text) for text in texts)
+    return [
+        *grid.header.notes,
+        *(["U+… stands for a character that no installed font has"] if replaced else []),
+    ]

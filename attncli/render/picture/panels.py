@@ -9,9 +9,17 @@ from attncli.render import Options
 from attncli.render.grid_layout import Place, arrange
 from attncli.render.grid_text import count_text, fact_texts
 from attncli.render.picture.axes import Axis, set_ticks, token_axis
-from attncli.render.picture.figure import note_texts
 from attncli.render.picture.fonts import picture_label
-from attncli.render.picture.page_layout import INK, POINT, QUIET, SMALL, Page, break_lines, text_width
+from attncli.render.picture.page_layout import (
+    INK,
+    POINT,
+    QUIET,
+    SMALL,
+    Page,
+    break_lines,
+    note_texts,
+    text_width,
+)
 from attncli.render.picture.single_map import add_scale, lay_under, paint_matrix, scale_width
 from attncli.render.scales import scale_of
 from attncli.view import MatrixGrid

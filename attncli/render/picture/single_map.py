@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from attncli.render import Options
 from attncli.render.grid_text import fact_texts, largest_of_rows, site_names
 from attncli.render.picture.axes import MOST_LABELS, Axis, set_ticks, token_axis
-from attncli.render.picture.figure import note_texts
 from attncli.render.picture.fonts import picture_label
 from attncli.render.picture.page_layout import (
     ALLOWED,
@@ -20,6 +19,7 @@ from attncli.render.picture.page_layout import (
     colormap,
     hatch,
     norm,
+    note_texts,
     text_width,
 )
 from attncli.render.pooling import Field, even_cuts, field_of, pool

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from attncli.labels import cells, fit, graphemes, pad
+from attncli.labels import cells, fit, pad
+from attncli.segmentation import graphemes
 
 Run = tuple[str, str]
 """A text and its style."""

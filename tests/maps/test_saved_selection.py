@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from render_samples import ANIMAL, grid
 
-from attncli.documents.selection import choose_heads, choose_tokens, choose_top
 from attncli.errors import UsageError
+from attncli.maps.saved_selection import choose_heads, choose_tokens, choose_top
 from attncli.view import MatrixGrid
 
 

@@ -1,0 +1,45 @@
+"""Which row of which head, or which topic: the options of ``explain``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from attncli.cli.choices import Choices
+from attncli.record import KINDS
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainOptions:
+    """Which row is explained, and how much of it is listed."""
+
+    query: Annotated[
+        str | None,
+        typer.Option(metavar="TOKEN", help="The row: it, it:2, or a position; the last word by default."),
+    ] = None
+    layer: Annotated[
+        str | None, typer.Option(metavar="N", help="0-based; -1 is the last. By default the most telling.")
+    ] = None
+    head: Annotated[
+        str | None, typer.Option(metavar="N", help="0-based; -1 is the last. By default the most telling.")
+    ] = None
+    kind: Annotated[
+        str | None,
+        typer.Option(metavar="KIND", help="encoder, decoder or cross, where a model has several."),
+        Choices(KINDS),
+    ] = None
+    pair: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="Second sentence, or the target text of an encoder–decoder."),
+    ] = None
+    top: Annotated[
+        int | None, typer.Option(metavar="K", min=1, help="List only the K strongest keys; 8 for people.")
+    ] = None
+    dims: Annotated[
+        int, typer.Option(metavar="N", min=1, max=64, help="Show the first N numbers of a vector.")
+    ] = 6
+    diagram: Annotated[
+        bool, typer.Option("--diagram", help="Draw the data-flow; -f mermaid gives it in Mermaid.")
+    ] = False
