@@ -83,9 +83,8 @@ class Watch:
     def watching(self) -> Iterator[None]:
         """Watch what runs inside the block."""
         if self._place is not None:
-            with tapped(self._trace, self._modules, _pass, _pass, _pass):  # for the frames alone
-                with watched(self._on_call, self._trace.suppressed):
-                    yield
+            with watched(self._on_call):
+                yield
             return
         taps = tapped(self._trace, self._modules, self._on_sdpa, self._on_softmax, self._on_leave)
         with taps, watched(self._on_call, self._trace.suppressed, self._instead if self._fast else None):
@@ -270,10 +269,6 @@ class Watch:
                 f"{site.kind} layer {site.layer} attends inside {inside} a batch of {self._batch} "
                 f"({site.module}): there is no single map from tokens to tokens"
             )
-
-
-def _pass(*seen: object) -> None:
-    """Take no notice."""
 
 
 def _has_other_keys(module: nn.Module, frame: Frame | None) -> bool:

@@ -140,8 +140,9 @@ def _tokens(text: str, model: str | None, pair: str | None, offline: bool) -> tu
             raise UsageError("--pair needs --model", "only a model's tokenizer joins two texts")
         if model == "scratch":
             return words_of_text(text), ("the scratch model's tokens are words and punctuation",)
-    tokenizer, notes = tokenizer_of(model or DEFAULT, offline=offline)
-    shown = safe_label(model or DEFAULT)
+    name = DEFAULT if model is None else model
+    tokenizer, notes = tokenizer_of(name, offline=offline)
+    shown = safe_label(name)
     with refused_as(lambda reason: ModelError(f"{shown}: its tokenizer cannot read this text: {reason}")):
         encoding, alone = tokenizer.encode(text, pair), tokenizer.encode(text)
     tokens = tokens_from_encoding(tokenizer, encoding, text=text, pair=pair)

@@ -75,7 +75,7 @@ def _rows_of_positions(model: Any, target: bool) -> int | None:
     part = model
     if model.config.is_encoder_decoder:
         part = model.get_decoder() if target else model.get_encoder()
-    padding = model.config.get_text_config().pad_token_id
+    padding = getattr(model.config.get_text_config(), "pad_token_id", None)
     token = 3 if padding != 3 else 4
     device = "cpu" if model.device.type == "meta" else model.device
     lookups = _Lookups()

@@ -59,7 +59,7 @@ def test_equal_things_print_as_no_different(cli: Cli, steady: None) -> None:
 def test_a_pipe_gets_rows_and_files_get_their_forms(cli: Cli, tmp_path: Path) -> None:
     names = ("b.png", "b.svg", "b.pdf", "b.json", "b.csv", "b.md")
     files = [part for name in names for part in ("-o", str(tmp_path / name))]
-    result = cli("bench", "-n", "16,24", "--variants", "full", *QUICK, *files, "--format", "table")
+    result = cli("bench", "-n", "16,24", "--variants", "full", *QUICK, *files, "-o", "-")
     assert result.code == 0 and result.out.splitlines()[0].startswith("variant\tseq_len\tstatus")
     assert len(result.out.splitlines()) == 5 and all((tmp_path / name).stat().st_size > 100 for name in names)
     assert json.loads((tmp_path / "b.json").read_text())["cells"][0]["variant"] == "sdpa"

@@ -53,6 +53,12 @@ def test_other_families_read_what_their_config_says(family: str) -> None:
     assert limit_of(family) == 20
 
 
+def test_a_config_that_knows_no_padding_is_asked_for_its_positions() -> None:
+    sizes = {"n_embd": 32, "n_layer": 1, "n_head": 4, "rotary_dim": 4, "vocab_size": 20, "n_positions": 20}
+    model = AutoModel.from_config(AutoConfig.for_model("codegen", **sizes)).eval()
+    assert not hasattr(model.config, "pad_token_id") and token_limit(model, Endless()) == 20
+
+
 def test_rows_that_are_never_used_do_not_count() -> None:
     changes = {"ffn_dim": 40, "word_embed_proj_dim": 24, "hidden_size": 24}
     assert limit_of("opt", **changes) == 20  # its table has two rows more

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from attncli import registry
+from attncli.attention.patterns import path_length as hops
 from attncli.attention.patterns.key_runs import Reach, reach_of, reach_of_mask, segments
 from attncli.attention.patterns.path_length import path_length, path_rows
-from attncli.attention.plain_form import path_length as hops
 
 
 def measured(kind: str, name: str, length: int, **chosen: Any) -> int | None:
