@@ -48,7 +48,7 @@ class CheckFailed(AttnCliError):
 
 
 class ModelError(AttnCliError):
-    """A model or its tokenizer is not to be had."""
+    """A model or its tokenizer is not available."""
 
     exit_code = 4
 
@@ -69,7 +69,7 @@ class ClosedPipe(AttnCliError):
 
 
 def did_you_mean(name: str, choices: Iterable[str]) -> str | None:
-    """Give the hint for a mistyped name.
+    """Return the hint for a mistyped name.
 
     >>> did_you_mean("casual", ["causal", "full", "padding"])
     'did you mean "causal"?'

@@ -72,7 +72,7 @@ def _visible(text: str, index: int) -> str:
 
 
 def _joins_emoji(text: str, index: int) -> bool:
-    """Say whether a zero-width joiner binds two pictures into one."""
+    """Return whether a zero-width joiner binds two pictures into one."""
     if text[index] != _ZWJ or not 0 < index < len(text) - 1:
         return False
     before, after = text[index - 1], text[index + 1]

@@ -12,7 +12,7 @@ UNASKED = 2**20
 
 
 def available_bytes(read: Callable[[str], str] = lambda path: Path(path).read_text("ascii")) -> int | None:
-    """Give the memory that can still be taken: the system's, or the control group's if that is less.
+    """Return the memory that can still be taken: the system's, or the control group's if that is less.
 
     Args:
         read: Reads a file of the system; given in tests.
@@ -55,7 +55,7 @@ def require_memory(
 
 
 def human_bytes(count: float) -> str:
-    """Say a number of bytes as people do.
+    """Return a number of bytes as people do.
 
     >>> human_bytes(512), human_bytes(34 * 2**30), human_bytes(1.5 * 2**20)
     ('512 B', '34 GiB', '1.5 MiB')
@@ -68,7 +68,7 @@ def human_bytes(count: float) -> str:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Tell whether an exception says that memory did not suffice: Python's, torch's, or an allocator's own words."""
+    """Return whether an exception says that memory did not suffice: Python's, torch's, or an allocator's own words."""
     words = ("not enough memory", "can't allocate memory")
     return type(error).__name__ in ("MemoryError", "OutOfMemoryError") or any(
         word in str(error) for word in words

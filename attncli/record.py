@@ -47,7 +47,7 @@ class Site:
     stack: str = ""
 
     def kv_head(self, head: int) -> int:
-        """Give the key/value head that a query head reads.
+        """Return the key/value head that a query head reads.
 
         >>> [Site("decoder", 0, 9, 3).kv_head(head) for head in (0, 2, 3, 8)]
         [0, 0, 1, 2]
@@ -66,7 +66,7 @@ class Token:
         label: `text` made fit to show: marks for spaces and newlines, nothing that can harm a terminal.
         special: Added by the tokenizer ([CLS], <s>, padding) and not part of the text.
         start: Offset of its first character in the text; None for specials.
-        end: Offset behind its last character.
+        end: Offset after its last character.
         bytes: Hexadecimal bytes of a piece that is no valid UTF-8 by itself.
         piece: The vocabulary's own form (``Ġthe``, ``##ed``), for ``--raw-tokens``.
         sequence: 0 for the first text of a pair, 1 for the second, None for specials.
@@ -99,7 +99,7 @@ class Span:
 
     Args:
         start: Offset of the first of them.
-        end: Offset behind the last.
+        end: Offset after the last.
         sequence: 0 for the first text of a pair, 1 for the second.
     """
 
@@ -151,7 +151,7 @@ class Provenance:
 class WeightBlock:
     """Some rows of some heads of one attention operation, shown to observers and then dropped.
 
-    The memory behind the tensors is used again for the next block: an observer copies what it keeps.
+    The memory after the tensors is used again for the next block: an observer copies what it keeps.
 
     Args:
         site: The operation.
@@ -160,7 +160,7 @@ class WeightBlock:
         weights: After softmax, float32. Rows sum to 1, less where there is a sink, 0 where nothing is allowed.
         allowed: Which of the block's keys each row may attend to; None where every row may attend to all of them.
         first_key: Absolute position of the first of the block's keys. Keys of the operation that lie before or
-            behind those of the block are ruled out for all its rows.
+            after those of the block are ruled out for all its rows.
         scores: What the weights are the softmax of, as far as it is known: finite, very low where not allowed.
         sums: Each row's sum of weights, where it is known already.
     """
@@ -276,7 +276,7 @@ class Observer(Protocol):
     """
 
     def request(self, site: Site) -> Request | None:
-        """Say what is wanted of a site, once before its blocks come; None for nothing.
+        """Return what is wanted of a site, once before its blocks come; None for nothing.
 
         Raises:
             UsageError: What the user asked for does not exist there (a head out of range).
@@ -386,7 +386,7 @@ class Comparison:
     """One variant beside full attention.
 
     Args:
-        name: The variant, with ``causal`` behind it where that was not asked for but it has no other form.
+        name: The variant, with ``causal`` after it where that was not asked for but it has no other form.
         settings: Its parameters' values, as a person reads them.
         weights: Effective weights of one head ``(query, key)``.
         relative_error: ‖output − full output‖ / ‖full output‖ over all heads (Frobenius norm).

@@ -123,7 +123,7 @@ class Entry:
     attributes: Mapping[str, object] = field(default_factory=dict)
 
     def settings(self, assignments: Sequence[str] = (), *, length: int | None = None) -> dict[str, Value]:
-        """Give every parameter its value: the default, or what ``name=value`` sets; dashes may stand for underscores.
+        """Return every parameter its value: the default, or what ``name=value`` sets; dashes may stand for underscores.
 
         Args:
             length: Number of positions that the pattern is to be shown on. Where the defaults are larger, and nothing
@@ -182,7 +182,7 @@ def entries(kind: str) -> Mapping[str, Entry]:
 
 
 def load(kind: str, name: str) -> ModuleType:
-    """Import the module behind a name.
+    """Import the module after a name.
 
     Raises:
         UsageError: Nothing of that kind has this name.

@@ -40,7 +40,7 @@ class Listed:
     """The strongest keys of each row, where the other weights were not kept.
 
     Args:
-        columns: ``(rows, k)``, the strongest first, `NO_COLUMN` behind a row's last.
+        columns: ``(rows, k)``, the strongest first, `NO_COLUMN` after a row's last.
         weights: ``(rows, k)``, of those columns.
         width: Number of columns that there are.
         spans: Of each row the runs of columns that it may attend to ``(runs, 2)``, first and last; None where
@@ -79,7 +79,7 @@ class Matrix:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Give the number of rows and of columns."""
+        """Return the number of rows and of columns."""
         if self.listed is not None:
             return len(self.listed.columns), self.listed.width
         rows, columns = self.values.shape
@@ -151,7 +151,7 @@ class MatrixGrid:
         facts: Numbers about each matrix, in the order of `matrices`, to print beside it and to write into JSON
             (for a mask: ``density``, ``keys_per_row``, ``path_length``: None where there is no path), or empty.
         pooled: Where set, a row and a column stand for as many positions as there are up to the next one's.
-        picture: Where set, the keys are its patches, behind a few special tokens.
+        picture: Where set, the keys are its patches, after a few special tokens.
         about: How to read a matrix.
     """
 
@@ -168,7 +168,7 @@ class MatrixGrid:
 
     @property
     def size(self) -> str:
-        """Say how many tokens the matrices are of.
+        """Return how many tokens the matrices are of.
 
         >>> MatrixGrid(None, (), (), (), pooled=Pooling("max", 8000, 8000)).size
         '8,000×8,000'
@@ -178,7 +178,7 @@ class MatrixGrid:
         return f"{self.pooled.queries:,}×{self.pooled.keys:,}"
 
     def shown_size(self, rows: int, columns: int, how: str) -> str:
-        """Say of how many tokens a drawing of fewer cells is, and how they were pooled: maybe once already.
+        """Return how many tokens a drawing of fewer cells shows, and how they were pooled: maybe once already.
 
         >>> MatrixGrid(None, (), (), (), pooled=Pooling("mean", 8000, 8000)).shown_size(37, 74, "max")
         'pooled by mean, then by max: 37×74 cells show 8,000×8,000'
@@ -195,7 +195,7 @@ class Column:
         name: Key in data formats: ``keys_per_row``.
         title: Heading in a terminal; the name with spaces where None.
         unit: ``bits``, ``seconds``, ``bytes``; empty for a plain number or a text.
-        digits: Digits behind the point for people. Data formats have them all.
+        digits: Digits after the point for people. Data formats have them all.
         significant: Show people three significant digits instead, for numbers of very different sizes.
         right: Align it as numbers are, though its values are texts.
         bar: Its values lie between 0 and 1 and repeat a number beside it: a terminal draws them as bars, and forms that

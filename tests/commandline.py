@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Result:
-    """What a command left behind: exit code, stdout, stderr."""
+    """What a command left after: exit code, stdout, stderr."""
 
     code: int
     out: str

@@ -181,7 +181,7 @@ def without_unreachable(
 def repeat_kv(
     tensor: Float[Tensor, "batch kv_heads key dim"], heads: int
 ) -> Float[Tensor, "batch heads key dim"]:
-    """Give each query head its key/value head: head a reads ``a // (heads // kv_heads)``.
+    """Return each query head its key/value head: head a reads ``a // (heads // kv_heads)``.
 
     Raises:
         ValueError: The kv heads do not divide the heads.

@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 def decay_rates(heads: int, decay: str = "paper") -> Float64[Tensor, " heads"]:
-    """Give each head its γ: from one head to the next the past fades more slowly.
+    """Return each head its γ: from one head to the next the past fades more slowly.
 
     Args:
         decay: ``paper`` for 1 − 2^(−5−a), as in eq. (8) of the paper; ``experiments`` for

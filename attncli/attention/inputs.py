@@ -47,7 +47,7 @@ class Stacked:
     def unstack(
         self, output: Float[Tensor, "stacks group_rows dim"]
     ) -> Float[Tensor, "batch heads rows dim"]:
-        """Give a result its batch and heads back."""
+        """Return a result its batch and heads back."""
         stacks, group = self.query.shape[:2]
         return output.reshape(stacks * group // self.heads, self.heads, -1, output.shape[-1])
 

@@ -84,7 +84,7 @@ def gather_attend(
 
 
 def _largest(scores: Tensor, count: int) -> Tensor:
-    """Give the positions of the largest scores, as a stable sort would, at the price of top-k.
+    """Return the positions of the largest scores, as a stable sort would, at the price of top-k.
 
     Only where the last one taken equals the first one left does it matter which of them is taken.
     """

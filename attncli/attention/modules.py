@@ -114,7 +114,7 @@ class Attention(nn.Module):
 
 
 class RelativeBias(nn.Module):
-    """Learned positions: how much each head likes a key that stands so many places before or behind the query.
+    """Learned positions: how much each head likes a key that stands so many places before or after the query.
 
     The number is added to the scores. Whatever is farther away than the farthest distance told apart shares its number.
 
@@ -125,7 +125,7 @@ class RelativeBias(nn.Module):
         Raffel et al. 2020 (T5), §2.1, arXiv 1910.10683; Shaw et al. 2018 (clipped distances), arXiv 1803.02155.
 
     >>> bias = RelativeBias(heads=1, distances=1)
-    >>> bias.table.data = torch.tensor([[5.0, 0.0, 7.0]])  # before, itself, behind
+    >>> bias.table.data = torch.tensor([[5.0, 0.0, 7.0]])  # before, itself, after
     >>> bias(3, 3)[0, 0]
     tensor([[0., 7., 7.],
             [5., 0., 7.],
@@ -138,7 +138,7 @@ class RelativeBias(nn.Module):
         self.table = nn.Parameter(torch.zeros(heads, 2 * distances + 1))
 
     def forward(self, query_len: int, key_len: int) -> Float[Tensor, "1 heads query key"]:
-        """Give the bias of every pair; the first query stands where the first key does."""
+        """Return the bias of every pair; the first query stands where the first key does."""
         device = self.table.device
         offset = torch.arange(key_len, device=device) - torch.arange(query_len, device=device).unsqueeze(-1)
         return self.table[:, offset.clamp(-self.distances, self.distances) + self.distances].unsqueeze(0)
@@ -229,7 +229,7 @@ class MultiHeadAttention(nn.Module):
         Float[Tensor, "batch kv_heads key head_dim"],
         Float[Tensor, "batch kv_heads key head_dim"],
     ]:
-        """Give query, key and value, split into heads."""
+        """Return query, key and value, split into heads."""
         source = x if memory is None else memory
         return (
             self._split(self.query(x), self.heads),

@@ -68,7 +68,7 @@ class AttentionOperation:
         return self.key.shape[2]
 
     def allowed(self, heads: Sequence[int], rows: slice) -> Bool[Tensor, "#batch #heads rows key"] | None:
-        """Give which keys each of some rows may attend to; None where all of them."""
+        """Return which keys each of some rows may attend to; None where all of them."""
         mask = None if self.mask is None else part_of(self.mask, heads, rows)
         if self.causal_offset is None:
             return mask

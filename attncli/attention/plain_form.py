@@ -14,7 +14,7 @@ def pattern_weights(
     pattern: Bool[Tensor, "*#heads query key"],
     key_mask: Bool[Tensor, "batch key"] | None,
 ) -> Float[Tensor, "batch heads query key"]:
-    """Give the softmax over the pairs that a pattern allows, as a dense matrix.
+    """Return the softmax over the pairs that a pattern allows, as a dense matrix.
 
     Args:
         pattern: True = may attend; one for all heads, or one for each.

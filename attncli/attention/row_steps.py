@@ -74,7 +74,7 @@ def row_steps(operation: AttentionOperation, head: int, row: int, *, scale: floa
 def row_weights(
     scores: Float[Tensor, " key"], allowed: Bool[Tensor, " key"] | None, sink: float | None
 ) -> Float[Tensor, " key"]:
-    """Give one row's weights."""
+    """Return one row's weights."""
     logit = None if sink is None else scores.new_tensor([[sink]])
     return attention_weights(scores.unsqueeze(0), allowed, sink=logit)[0]
 
@@ -82,7 +82,7 @@ def row_weights(
 def of_head(
     tensor: Float[Tensor, "batch kv_heads key dim"], head: int, heads: int
 ) -> Float[Tensor, "key dim"]:
-    """Give the keys or values that a query head reads, of the first text of a batch."""
+    """Return the keys or values that a query head reads, of the first text of a batch."""
     return tensor[0, head // (heads // tensor.shape[1])]
 
 

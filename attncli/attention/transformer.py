@@ -132,7 +132,7 @@ class Transformer(nn.Module):
         *,
         watch: Watcher | None = None,
     ) -> Float[Tensor, "batch out_length vocabulary"]:
-        """Give the logits of a token at each position: of `target` where there are two texts, else of `ids`.
+        """Return the logits of a token at each position: of `target` where there are two texts, else of `ids`.
 
         See `states` for the arguments.
         """
@@ -146,7 +146,7 @@ class Transformer(nn.Module):
         *,
         watch: Watcher | None = None,
     ) -> Float[Tensor, "batch out_length d_model"]:
-        """Give the last vectors, from which the logits are made.
+        """Return the last vectors, from which the logits are made.
 
         Args:
             ids: The text; the encoder's, where there is an encoder.
@@ -174,7 +174,7 @@ class Transformer(nn.Module):
         return last
 
     def embed(self, ids: Int64[Tensor, "batch length"]) -> Float[Tensor, "batch length d_model"]:
-        """Give each token its vector, with its position where that is told here."""
+        """Return each token its vector, with its position where that is told here."""
         size = self.shape.d_model
         x: Tensor = self.embedding(ids)
         if self.shape.distances is None:
@@ -196,7 +196,7 @@ class Transformer(nn.Module):
 
 @torch.no_grad()
 def initialise(model: Transformer, generator: torch.Generator) -> None:
-    """Give every weight its first value.
+    """Set every weight to its first value.
 
     Attention starts out as what it will be good for: a query finds keys that are like it (W_K = W_Q), what is read is
     passed on as it is (W_O = W_Vᵀ), and heads that are told of positions prefer one place each: the token itself, the
@@ -234,7 +234,7 @@ def _find_alike_and_pass_on(attention: MultiHeadAttention, generator: torch.Gene
 
 
 def _prefer_places(relative: RelativeBias, *, causal: bool) -> None:
-    """Let the heads prefer the token itself, the one before, two before …; or by turns before and behind."""
+    """Let the heads prefer the token itself, the one before, two before …; or by turns before and after."""
     for head in range(len(relative.table)):
         offset = -head if causal else (head + 1) // 2 * (1 if head % 2 == 0 else -1)
         relative.table[
@@ -251,5 +251,5 @@ def _feed_forward(size: int, hidden: int) -> nn.Sequential:
 
 
 def _named(watch: Watcher | None, name: str) -> Observe | None:
-    """Give what one attention tells, with its name."""
+    """Return what one attention tells, with its name."""
     return None if watch is None else functools.partial(watch, name)

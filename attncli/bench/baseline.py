@@ -106,7 +106,7 @@ def _word(value: object) -> str:
 
 
 def settings_of(question: Question, threads: int) -> dict[str, Any]:
-    """Give what was measured, for a document."""
+    """Return what was measured, for a document."""
     workload = question.workload
     return {
         "batch": workload.batch,

@@ -29,7 +29,7 @@ class Reading:
     cuda: float | None = None
 
     def on(self, clock: Clock) -> float:
-        """Give the seconds by one clock."""
+        """Return the seconds by one clock."""
         if clock == "cuda":
             assert self.cuda is not None
             return self.cuda

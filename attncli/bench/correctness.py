@@ -90,7 +90,7 @@ def _first_line(error: Exception) -> str:
 
 
 def can_differentiate(contender: Contender, workload: Workload) -> str | None:
-    """Say why a contender gives no gradient; None where it does."""
+    """Return why a contender gives no gradient; None where it does."""
     query, key, value = (tensor.requires_grad_() for tensor in workload.inputs(min(LENGTH, 8)))
     try:
         contender.attend(query, key, value, workload.causal).sum().backward()  # type: ignore[no-untyped-call]

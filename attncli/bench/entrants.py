@@ -40,12 +40,12 @@ class Contender:
         return bool(self.entry.attributes["exact"])
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, causal: bool) -> Tensor:
-        """Give the output."""
+        """Return the output."""
         output: Tensor = self.module.attend(query, key, value, causal=causal, **self.settings)
         return output
 
     def plain(self, query: Tensor, key: Tensor, value: Tensor, causal: bool) -> Tensor | None:
-        """Give the output by the plain form, ``weights @ value``; None for what is no attention."""
+        """Return the output by the plain form, ``weights @ value``; None for what is no attention."""
         if not hasattr(self.module, "weights"):
             return None
         weights: Tensor = self.module.weights(query, key, causal=causal, **self.settings)
@@ -69,7 +69,7 @@ class Contender:
         return forward_and_backward
 
     def about(self, workload: Workload, seq_len: int) -> str | None:
-        """Say what really runs for these inputs, where a peer knows."""
+        """Return what really runs for these inputs, where a peer knows."""
         if not hasattr(self.module, "about"):
             return None
         query, key, value = workload.inputs(min(seq_len, TRIAL))
@@ -174,7 +174,7 @@ def _who_knows(parameter: str, chosen: Sequence[str]) -> list[str]:
 def _misfit(
     contender: Contender, workload: Workload, lengths: Sequence[int]
 ) -> tuple[str, str | None] | None:
-    """Say why a contender cannot do this, and what would help; None where it can."""
+    """Return why a contender cannot do this, and what would help; None where it can."""
     form = contender.entry.attributes["causal"]
     if workload.causal and form is False:
         return "has no causal form", "use --no-causal, or leave it out of --variants"

@@ -43,7 +43,7 @@ class Environment:
     peak_flops: float
 
     def as_json(self) -> dict[str, Any]:
-        """Give it for a document."""
+        """Return it for a document."""
         return asdict(self)
 
 
@@ -67,7 +67,7 @@ def look_around(device: str, dtype: str) -> Environment:
 
 
 def system_load() -> float | None:
-    """Give how many programs wanted a processor in the last minute; None where the system does not say."""
+    """Return how many programs wanted a processor in the last minute; None where the system does not say."""
     return os.getloadavg()[0] if hasattr(os, "getloadavg") else None
 
 

@@ -62,7 +62,7 @@ def _crossover(ledger: Ledger, variant: str, other: str) -> Crossover | None:
 
 
 def warnings(ledger: Ledger) -> Iterator[str]:
-    """Say what makes the times doubtful, and what would help."""
+    """Yield what makes the times doubtful, and what would help."""
     yield from _load_warning(ledger)
     timed = [cell for cell in ledger.cells if cell.readings]
     noisy = [cell for cell in timed if _spread(cell) > NOISY]

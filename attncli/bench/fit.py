@@ -78,7 +78,7 @@ def _bends(points: Sequence[tuple[int, float]]) -> bool:
 
 
 def _line(points: Sequence[tuple[int, float]]) -> tuple[float, float, float]:
-    """Give slope, intercept and the slope's standard error of a line through logarithms."""
+    """Return slope, intercept and the slope's standard error of a line through logarithms."""
     x, y = [math.log(n) for n, _ in points], [math.log(t) for _, t in points]
     mean_x, mean_y = math.fsum(x) / len(x), math.fsum(y) / len(y)
     spread = math.fsum((one - mean_x) ** 2 for one in x)
@@ -110,7 +110,7 @@ def find_crossover(
 
 
 def _last_crossing(lengths: Sequence[int], ratios: Sequence[float]) -> float | None:
-    """Give where ratios come down through 1 for the last time."""
+    """Return where ratios come down through 1 for the last time."""
     for place in range(len(lengths) - 1, 0, -1):
         before, after = ratios[place - 1], ratios[place]
         if before >= 1 > after:

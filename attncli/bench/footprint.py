@@ -18,14 +18,14 @@ SHARE = 0.8
 
 
 def free_bytes(device: str) -> int | None:
-    """Give the memory that is free where the work is done; None where nobody says."""
+    """Return the memory that is free where the work is done; None where nobody says."""
     if device.startswith("cuda"):
         return int(torch.cuda.mem_get_info(device)[0])
     return available_bytes()
 
 
 def fits(needed: int, free: int | None) -> bool:
-    """Tell whether a cell may be tried.
+    """Return whether a cell may be tried.
 
     >>> fits(8, 10), fits(9, 10), fits(9, None)
     (True, False, True)
@@ -82,7 +82,7 @@ def _silent_stderr() -> Iterator[None]:
 
 
 def highest_sum(changes: Iterable[tuple[int, int]]) -> int:
-    """Give the largest running sum of changes in the order of their times.
+    """Return the largest running sum of changes in the order of their times.
 
     >>> highest_sum([(3, -4), (1, 4), (2, 5), (4, 1)])
     9

@@ -34,7 +34,7 @@ class Workload:
     seed: int = 0
 
     def shape(self, seq_len: int) -> dict[str, Any]:
-        """Give the arguments of a contender's ``flops`` and ``extra_bytes``."""
+        """Return the arguments of a contender's ``flops`` and ``extra_bytes``."""
         return {
             "batch": self.batch,
             "heads": self.heads,
@@ -60,5 +60,5 @@ class Workload:
         return query, key, value
 
     def input_bytes(self, seq_len: int) -> int:
-        """Give the size of query, key and value."""
+        """Return the size of query, key and value."""
         return 3 * self.batch * self.heads * seq_len * self.head_dim * DTYPES[self.dtype].itemsize

@@ -32,7 +32,7 @@ def _typical_wall(cell: Cell) -> float:
 
 
 def affordable(seconds: dict[str, float], left: float, keep: str) -> dict[str, float]:
-    """Tell who must be left out, the slowest first, so that a length takes no longer than there is time left.
+    """Return who must be left out, the slowest first, so that a length takes no longer than there is time left.
 
     Args:
         seconds: Of one call of each.
@@ -59,7 +59,7 @@ def affordable(seconds: dict[str, float], left: float, keep: str) -> dict[str, f
 
 
 def fair_share(ledger: Ledger, seq_len: int, left: float) -> float:
-    """Give how much of the seconds left may be predicted for one length: as much as for each that comes after it.
+    """Return how much of the seconds left may be predicted for one length: as much as for each that comes after it.
 
     So the slow ones leave early enough for the fast ones to reach the long lengths, which they are made for.
     """
@@ -67,7 +67,7 @@ def fair_share(ledger: Ledger, seq_len: int, left: float) -> float:
 
 
 def time_for_rounds(ledger: Ledger, seq_len: int, left: float) -> float:
-    """Give how long the rounds of one length may go on, so that the lengths after it can have their fewest.
+    """Return how long the rounds of one length may go on, so that the lengths after it can have their fewest.
 
     Args:
         left: Seconds that are left for everything.

@@ -118,9 +118,9 @@ class Ledger:
     complete: bool = False
 
     def timed(self, variant: str) -> list[Cell]:
-        """Give a contender's cells that have times, by rising length."""
+        """Return a contender's cells that have times, by rising length."""
         return [cell for cell in self.cells if cell.variant == variant and cell.readings]
 
     def cell(self, variant: str, seq_len: int) -> Cell | None:
-        """Give one cell, if it has times."""
+        """Return one cell, if it has times."""
         return next((cell for cell in self.timed(variant) if cell.seq_len == seq_len), None)

@@ -17,7 +17,7 @@ Interval = tuple[float, float]
 
 
 def median(values: Sequence[float]) -> float:
-    """Give the middle value.
+    """Return the middle value.
 
     >>> median([3.0, 1.0, 2.0]), median([1.0, 2.0, 3.0, 10.0])
     (2.0, 2.5)
@@ -26,7 +26,7 @@ def median(values: Sequence[float]) -> float:
 
 
 def interquartile_range(values: Sequence[float]) -> float:
-    """Give how far the upper quartile lies above the lower one.
+    """Return how far the upper quartile lies above the lower one.
 
     >>> interquartile_range([1.0, 2.0, 3.0, 4.0, 5.0])
     2.0
@@ -50,7 +50,7 @@ def median_uncertainty(values: Sequence[float]) -> float:
 
 
 def paired_ratio(times: Sequence[float], reference: Sequence[float]) -> float:
-    """Give the median of the ratios of times that were taken in the same round.
+    """Return the median of the ratios of times that were taken in the same round.
 
     >>> paired_ratio([2.0, 4.0, 9.0], [1.0, 2.0, 3.0])
     2.0
@@ -61,7 +61,7 @@ def paired_ratio(times: Sequence[float], reference: Sequence[float]) -> float:
 def paired_ratio_interval(
     times: Sequence[float], reference: Sequence[float], *, seed: int = 0, confidence: float = 0.95
 ) -> Interval | None:
-    """Give an interval for the paired ratio by resampling rounds; None where there are fewer than three.
+    """Return an interval for the paired ratio by resampling rounds; None where there are fewer than three.
 
     Reference:
         Efron and Tibshirani 1993, An Introduction to the Bootstrap, chapter 13: percentile intervals.
@@ -77,7 +77,7 @@ def paired_ratio_interval(
 
 
 def noise_floor(control: Interval | None) -> float:
-    """Give how far apart two equal things were measured, as a share, from the interval of their ratio.
+    """Return how far apart two equal things were measured, as a share, from the interval of their ratio.
 
     >>> round(noise_floor((0.98, 1.01)), 4), noise_floor(None)
     (0.0204, inf)
@@ -88,7 +88,7 @@ def noise_floor(control: Interval | None) -> float:
 
 
 def is_noise(ratio: float, interval: Interval | None, floor: float) -> bool:
-    """Tell whether a ratio cannot be told from 1: its interval holds 1, or it differs by less than the floor.
+    """Return whether a ratio cannot be told from 1: its interval holds 1, or it differs by less than the floor.
 
     >>> is_noise(1.02, (1.01, 1.03), 0.03), is_noise(1.2, (1.1, 1.3), 0.03), is_noise(0.98, None, 0.0)
     (True, False, True)
@@ -99,7 +99,7 @@ def is_noise(ratio: float, interval: Interval | None, floor: float) -> bool:
 
 
 def drift(values: Sequence[float]) -> float:
-    """Give by which share the last third of timings is slower than the first; 0 for fewer than six.
+    """Return the share by which the last third of timings is slower than the first; 0 for fewer than six.
 
     >>> drift([1.0, 1.0, 1.1, 1.2, 1.5, 1.5])
     0.5

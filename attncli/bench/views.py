@@ -144,7 +144,7 @@ def _people_row(cell: Cell, alone: bool) -> tuple[str, ...]:
 
 
 def human_seconds(seconds: float) -> str:
-    """Say a time as people do.
+    """Return a time as people do.
 
     >>> human_seconds(0.00123), human_seconds(12.3), human_seconds(300), human_seconds(40000)
     ('1.23 ms', '12.3 s', '5 min', '11.1 h')

@@ -50,7 +50,7 @@ class Call:
     function: Callable[..., Any] | None = None
 
     def copy(self) -> Call:
-        """Give a call whose query, key, value and output stay as they are, whatever the model does with its own.
+        """Return a call whose query, key, value and output stay as they are, whatever the model does with its own.
 
         The mask and the options, which layers share, are not copied; were they changed, the weights would no longer
         give the output, and the self-check says so.
@@ -139,7 +139,7 @@ def _wrap(
 
 
 def operation_of(call: Call) -> AttentionOperation:
-    """Say in our own terms what an attention call computes.
+    """Return what an attention call computes, in our own terms.
 
     Raises:
         CaptureError: The call uses something that is not understood.
@@ -165,7 +165,7 @@ def operation_of(call: Call) -> AttentionOperation:
 
 
 def _mask_of(call: Call) -> tuple[Tensor | None, Tensor | None, int | None]:
-    """Give ``(mask, bias, causal_offset)``. What a mask, or none, means depends on the implementation."""
+    """Return ``(mask, bias, causal_offset)``. What a mask, or none, means depends on the implementation."""
     mask, keys = call.attention_mask, call.key.shape[2]
     implementation = call.implementation.removeprefix("paged|")
     if isinstance(mask, Tensor) and mask.dim() == 4:
@@ -262,7 +262,7 @@ def _from_mask_mod(call: Call) -> Tensor:
 
 
 def hides_the_future(call: Call) -> bool:
-    """Tell whether an operation is causal, by the mask of its first rows; by its module where there is but one row."""
+    """Return whether an operation is causal: by the mask of its first rows, or by its module where there is one row."""
     queries, before = call.query.shape[2], call.key.shape[2] - call.query.shape[2]
     rows = min(queries, _FIRST_ROWS)
     mask = call.attention_mask
@@ -281,7 +281,7 @@ def hides_the_future(call: Call) -> bool:
 
 
 def faster_by_blocks(call: Call, dense_keys: int) -> bool:
-    """Tell whether our own pass over blocks is faster than the model's kernel.
+    """Return whether our own pass over blocks is faster than the model's kernel.
 
     So it is where that kernel holds a whole matrix of scores, or a whole mask of floats: with a soft-cap, a sink or a
     window, on a text that is long. For plain causal attention the model's kernel is the faster one.

@@ -209,7 +209,7 @@ class Emitter:
     def _blocks(
         self, site: Site, operation: AttentionOperation, heads: tuple[int, ...], wanted: tuple[int, int]
     ) -> Iterator[tuple[WeightBlock, slice]]:
-        """Give the blocks with their rows counted from the operation's first."""
+        """Yield the blocks with their rows counted from the operation's first."""
         start, stop = wanted
         if operation.keys > self.dense_keys and (operation.sink is None or operation.sink.dim() == 1):
             elements = min(TILE_ELEMENTS, self.block_bytes // 4)
@@ -232,7 +232,7 @@ class Emitter:
 def _tiles(
     operation: AttentionOperation, heads: tuple[int, ...], start: int, stop: int, elements: int
 ) -> Iterator[Tile]:
-    """Give the tiles; where a CPU has threads to spare, each is made while observers look at the one before."""
+    """Return the tiles; where a CPU has threads to spare, each is made while observers look at the one before."""
     if operation.query.device.type != "cpu" or torch.get_num_threads() == 1:
         return iter(RowTiles(operation, heads, start, stop, elements))
     return one_ahead(iter(RowTiles(operation, heads, start, stop, elements, lanes=2)))
@@ -277,7 +277,7 @@ def _union_of_heads(requests: Sequence[Request], heads: int) -> tuple[int, ...]:
 
 
 def _union_of_rows(requests: Sequence[Request], operation: AttentionOperation) -> tuple[int, int]:
-    """Give the smallest range of the operation's rows that holds all that is wanted."""
+    """Return the smallest range of the operation's rows that holds all that is wanted."""
     if any(request.rows is None for request in requests):
         return 0, operation.rows
     ranges = [request.rows for request in requests if request.rows is not None and len(request.rows)]

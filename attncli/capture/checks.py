@@ -51,7 +51,7 @@ class Check:
     dead: dict[int, Tensor] = field(default_factory=dict)
 
     def expect(self, rows: tuple[int, int], heads: int) -> None:
-        """Say which rows the blocks should have held, each once in each head."""
+        """Record which rows the blocks should have held, each once in each head."""
         self.rows_wanted = max(rows[1] - rows[0], 0) * heads
 
     def add(self, block: WeightBlock, rows: slice) -> None:
@@ -137,13 +137,13 @@ class Check:
             # For a row without keys models return zeros, an average or NaN: there is nothing to agree on.
             error = torch.where(live.unsqueeze(-1), error, 0.0)
         if self.largest is None:
-            # Kernels put the heads behind the rows: so turned it lies in memory as it is read.
+            # Kernels put the heads after the rows: so turned it lies in memory as it is read.
             self.largest = max(_largest_finite(output.transpose(1, 2)), 1e-6)
         so_far = (self.output_error or 0.0) * self.largest
         self.output_error = self._worst("output", so_far, error, heads) / self.largest
 
     def _worst(self, name: str, so_far: float, error: Tensor, heads: tuple[int, ...]) -> float:
-        """Give the largest absolute error so far, and remember which heads it is of; one that is no number stays.
+        """Return the largest absolute error so far, and remember which heads it is of; one that is no number stays.
 
         Args:
             error: ``(batch, heads, …)``.
@@ -204,7 +204,7 @@ def where(site: Site) -> str:
 
 
 def _largest(values: Tensor) -> float:
-    """Give the largest absolute value in one step, far faster than a norm; no number where one of them is none."""
+    """Return the largest absolute value in one step, far faster than a norm; no number where one of them is none."""
     if not values.numel():
         return 0.0
     low, high = map(float, torch.aminmax(values.float()))
@@ -225,7 +225,7 @@ def failed(what: str) -> CaptureError:
 
 
 def _some_rows(rows: int) -> list[slice]:
-    """Give stretches of a few rows from the beginning, the middle and the end."""
+    """Return stretches of a few rows from the beginning, the middle and the end."""
     size = min(SAMPLED_ROWS, rows)
     return [slice(first, first + size) for first in sorted({0, (rows - size) // 2, rows - size})]
 
@@ -245,7 +245,7 @@ def _sample(block: WeightBlock, rows: slice, last: bool) -> list[int] | None:
 
 
 def _live_rows(block: WeightBlock, sums: Tensor) -> Tensor | None:
-    """Give which rows have any allowed key, broadcast to ``(batch, heads, rows)``; None where all have."""
+    """Return which rows have any allowed key, broadcast to ``(batch, heads, rows)``; None where all have."""
     if block.allowed is None or (block.scores is not None and bool((sums > 0).all())):
         return None  # a tile's rows without keys have no weight
     live = block.allowed.any(dim=-1)

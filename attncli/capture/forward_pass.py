@@ -229,7 +229,7 @@ class Watch:
     def _stop_before(self, site: Site) -> None:
         """Stop the model where another layer begins than those sought, all of which have been seen.
 
-        Not behind the last of them, whose layer may attend once more.
+        Not after the last of them, whose layer may attend once more.
         """
         if self._sought is None or site.stack != self._emitter.stack:
             return
@@ -240,7 +240,7 @@ class Watch:
         self._seen.add(place)
 
     def _is_repetition(self, frame: Frame | None, module: nn.Module, query: Tensor, key: Tensor) -> bool:
-        """Tell whether this execution of a module has attended before; with the same query and key it is the same.
+        """Return whether this execution of a module has attended before; with the same query and key it is the same.
 
         Raises:
             CaptureError: It attends to something else: in pieces, so that there is no single map.
@@ -279,7 +279,7 @@ def _has_other_keys(module: nn.Module, frame: Frame | None) -> bool:
 
 
 def _with_heads(tensor: Tensor, module: nn.Module, batch: int) -> Tensor:
-    """Give a tensor whose batch and heads share an axis one axis for each: ``(batch·heads, …)``, batch first."""
+    """Return a tensor whose batch and heads share an axis one axis for each: ``(batch·heads, …)``, batch first."""
     if tensor.dim() != 3:
         return tensor
     named = next((value for name in _HEADS if isinstance(value := getattr(module, name, None), int)), None)

@@ -32,7 +32,7 @@ _NUMBER = re.compile(r"(?:^|(?<=\.))\d+(?=\.|$)")
 
 
 def depth(config: Any, kind: Kind) -> int:
-    """Give the number of layers of the stack that has a kind of attention, by a model's config.
+    """Return the number of layers of the stack that has a kind of attention, by a model's config.
 
     Raises:
         CaptureError: The config does not say.
@@ -125,7 +125,7 @@ class Stacks:
         self.root = self._main_root(model)
 
     def _main_root(self, model: nn.Module) -> str:
-        """Give the path of the part that reads the text: the smallest one that holds its embedding and attention."""
+        """Return the path of the part that reads the text: the smallest one that holds its embedding and attention."""
         path = _embedding_path(model)
         while path and not any(name.startswith(f"{path}.") for name in self._attention):
             path = path.rpartition(".")[0]
@@ -139,11 +139,11 @@ class Stacks:
         return self._places[name]
 
     def in_root(self, name: str) -> bool:
-        """Tell whether a module belongs to the part of the model that reads the text."""
+        """Return whether a module belongs to the part of the model that reads the text."""
         return not self.root or name == self.root or name.startswith(f"{self.root}.")
 
     def kind_by_name(self, name: str) -> Kind | None:
-        """Give the kind that a module's name tells; None where only its mask can."""
+        """Return the kind that a module's name tells; None where only its mask can."""
         if _CROSS.search(name):
             return "cross"
         if not self.two_stacks:
@@ -151,7 +151,7 @@ class Stacks:
         return "decoder" if _DECODER.search(name) else "encoder"
 
     def main_prefixes(self, kind: Kind) -> frozenset[str]:
-        """Give the paths of the main stack's layers for a kind; none where no layers are numbered.
+        """Return the paths of the main stack's layers for a kind; none where no layers are numbered.
 
         There are several where two rows of layers run in turns, more often than there are layers (HRM).
         """
@@ -176,7 +176,7 @@ class Stacks:
         return frozenset([fitting[0] if fitting else max(counts, key=lambda prefix: len(counts[prefix]))])
 
     def layer(self, place: _Place) -> int:
-        """Give a layer's index: its first number, or its rank where layers are numbered by stage and block."""
+        """Return a layer's index: its first number, or its rank where layers are numbered by stage and block."""
         if place not in self._layers:
             self._layers[place] = self._find_layer(place)
         return self._layers[place]
@@ -188,7 +188,7 @@ class Stacks:
         return sorted(siblings).index(place.numbers)
 
     def depth(self, kind: Kind) -> int:
-        """Give the number of layers of the main stack of a kind.
+        """Return the number of layers of the main stack of a kind.
 
         Raises:
             CaptureError: Neither the config nor the modules tell.
@@ -218,12 +218,12 @@ class Stacks:
 
 
 def _is_attention(layer_type: str) -> bool:
-    """Tell whether what a config calls a layer's type is softmax attention."""
+    """Return whether what a config calls a layer's type is softmax attention."""
     return layer_type in ("attention", "hybrid") or layer_type.endswith(_SOFTMAX_TYPES)
 
 
 def _embedding_path(model: nn.Module) -> str:
-    """Give the path of the table that token ids are looked up in, or of what stands in its place."""
+    """Return the path of the table that token ids are looked up in, or of what stands in its place."""
     try:
         embedding: object = model.get_input_embeddings()  # type: ignore[operator]
     except (NotImplementedError, AttributeError, TypeError):
@@ -292,7 +292,7 @@ class SiteNamer:
         return Site(kind, layer, heads, kv_heads, name, stack)
 
     def stack_of(self, name: str) -> str:
-        """Give the name of the stack that a module belongs to, whatever its kind of attention."""
+        """Return the name of the stack that a module belongs to, whatever its kind of attention."""
         place = self.stacks.place(name)
         by_name = self.stacks.kind_by_name(name) or self._only
         for kind in self._main:
@@ -325,7 +325,7 @@ class SiteNamer:
 
 
 def without_softmax(sites: Sequence[Site], kind: Kind, layers: int) -> list[int]:
-    """Give the layers of the main stack of a kind that no attention was seen in."""
+    """Return the layers of the main stack of a kind that no attention was seen in."""
     seen = {site.layer for site in sites if site.kind == kind and not site.stack}
     return sorted(set(range(layers)) - seen)
 

@@ -92,14 +92,14 @@ class Trace:
             self.quiet -= 1
 
     def frame_of(self, module: nn.Module) -> Frame | None:
-        """Give the innermost execution of a module, or of the module that called it."""
+        """Return the innermost execution of a module, or of the module that called it."""
         for frame in reversed(self.frames):
             if frame.module is module:
                 return frame
         return self.frames[-1] if self.frames else None
 
     def name_of(self, module: nn.Module) -> str:
-        """Give a module's path; of several, the one below the module that is at work."""
+        """Return a module's path; of several, the one below the module that is at work."""
         names = self._names.get(id(module), [""])
         if len(names) > 1:
             for frame in reversed(self.frames):
@@ -109,7 +109,7 @@ class Trace:
         return names[0]
 
     def attention_frame(self) -> Frame | None:
-        """Give the innermost frame if it is that of an attention module."""
+        """Return the innermost frame if it is that of an attention module."""
         for frame in reversed(self.frames):
             kind = type(frame.module).__name__
             if ATTENTION_CLASS.search(kind):

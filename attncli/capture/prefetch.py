@@ -12,7 +12,7 @@ Item = TypeVar("Item")
 
 
 def one_ahead(items: Iterator[Item]) -> Iterator[Item]:
-    """Give the same items, each made while the one before it is in use; two are in memory at a time.
+    """Yield the same items, each made while the one before it is in use; two are in memory at a time.
 
     The two threads share torch's threads. An item must stay good until the next but one is made.
 

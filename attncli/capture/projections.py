@@ -94,7 +94,7 @@ def shaped(tensor: Tensor, shape: torch.Size) -> Tensor | None:
 
 
 def same(one: Tensor, other: Tensor, tolerance: float = _SAME) -> bool:
-    """Tell whether two matrices are the same, each row by the measure of its own largest number."""
+    """Return whether two matrices are the same, each row by the measure of its own largest number."""
     one, other = one.float(), other.float()
     return bool(((one - other).abs().amax(-1) <= tolerance * other.abs().amax(-1).clamp(min=1e-6)).all())
 

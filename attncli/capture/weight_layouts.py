@@ -29,7 +29,7 @@ def allowed_by(scores: Tensor, weights: Tensor) -> Tensor | None:
 def banded(frame: Frame, batch: int) -> tuple[Tensor, Tensor | None]:
     """Put Longformer's columns back where their keys are, and the rows of global tokens in their place.
 
-    A row has G columns for the global keys and then 2w + 1 for the keys from w before to w behind it. Tokens with
+    A row has G columns for the global keys and then 2w + 1 for the keys from w before to w after it. Tokens with
     global attention have rows of their own, over all keys.
 
     Reference:

@@ -37,7 +37,7 @@ class Choices:
     command: str = ""
 
     def offer(self, typed: str) -> Iterator[tuple[str, str]]:
-        """Give the values that may follow what was typed, each with its meaning.
+        """Yield the values that may follow what was typed, each with its meaning.
 
         >>> list(Choices({"full": "all pairs", "flash": ""}, many=True).offer("full,f"))
         [('full,flash', '')]
@@ -70,7 +70,7 @@ def completer(
 
 
 def entries_of(*kinds: str, **more: str) -> Callable[[], Names]:
-    """Give what is registered of some kinds, with summaries, and more words before it; of one name the first."""
+    """Return what is registered of some kinds, with summaries, and more words before it; of one name the first."""
 
     def names() -> Names:
         from attncli.registry import entries

@@ -15,7 +15,7 @@ from attncli.record import KINDS, Kind, Provenance, Run
 
 
 def choose_kind(kinds: Sequence[Kind], asked: str | None) -> Kind:
-    """Give the kind of attention to show: the one asked for, else cross-attention where there is any.
+    """Return the kind of attention to show: the one asked for, else cross-attention where there is any.
 
     Raises:
         UsageError: The model, or this pass of it, has no such attention.
@@ -86,7 +86,7 @@ def sign_of_life(line: str, output: OutputOptions) -> Iterator[None]:
 
 
 def provenance(run: Run | None = None) -> Provenance:
-    """Say with what an answer is made."""
+    """Return what an answer is made with."""
     pretrained = run is not None and run.source.kind == "pretrained"
     return Provenance(
         attncli=__version__,

@@ -71,7 +71,7 @@ SHELLS = tuple(SCRIPTS)
 
 
 def completion_script(shell: str) -> str:
-    """Give the script to be sourced by a shell's start-up file.
+    """Return the script to be sourced by a shell's start-up file.
 
     Raises:
         UsageError: There is no script for this shell.

@@ -35,7 +35,7 @@ class Command(TyperCommand):
                 formatter.write_dl([(name.ljust(width), meaning) for name, meaning in records])
 
     def get_help(self, ctx: Any) -> str:
-        """Give the help."""
+        """Return the help."""
         return _with_bold_headings(super().get_help(ctx))
 
 
@@ -43,7 +43,7 @@ class Group(TyperGroup):
     """All commands."""
 
     def get_help(self, ctx: Any) -> str:
-        """Give the help."""
+        """Return the help."""
         return _with_bold_headings(super().get_help(ctx))
 
 

@@ -17,8 +17,8 @@ from attncli.labels import as_utf8
 from attncli.terminal import silence
 
 EPILOG = (
-    "Exit codes: 0 done, 1 failed, 2 usage, 3 a check failed, 4 model not to be had, 5 too large, "
-    "70 a bug of ours, 130 interrupted, 141 closed pipe."
+    "Exit codes: 0 done, 1 failed, 2 usage, 3 a check failed, 4 model not available, 5 too large, "
+    "70 internal error, 130 interrupted, 141 closed pipe."
 )
 ABOUT = """See attention, measure it, check it: your own, from scratch, or any pretrained model's."""
 EXAMPLES = (
@@ -164,7 +164,7 @@ def _app(names: Sequence[str]) -> Any:
 
 
 def help_text(name: str) -> str:
-    """Give a command's help: its module's docstring behind the name, and its examples."""
+    """Return a command's help: its module's docstring after the name, and its examples."""
     module = _module(name)
     return _with_examples((module.__doc__ or "").partition(": ")[2].strip(), module.EXAMPLES)
 
@@ -181,14 +181,14 @@ def _function(name: str) -> Callable[..., None]:
 
 
 def _with_examples(text: str, examples: Sequence[str]) -> str:
-    """Put a command's examples behind its first line, one to a line and not wrapped."""
+    """Put a command's examples after its first line, one to a line and not wrapped."""
     first, _, rest = text.partition("\n")
     lines = "\n".join(f"  {example}" for example in examples)
     return f"{first}\n\n\b\nExamples:\n{lines}\n{rest}"
 
 
 def _usage_error(error: Any, command: str) -> UsageError:
-    """Say a usage error of Typer's in our words."""
+    """Return a usage error of Typer's in our words."""
     option, parameter = getattr(error, "option_name", None), getattr(error, "param", None)
     hint = None
     if option and hasattr(error, "possibilities"):
@@ -210,15 +210,15 @@ def _similar_option(error: Any, name: str) -> str | None:
 
 
 def _dash_hint(error: Any, option: str, command: str) -> str | None:
-    """Say how a text that begins with a dash is given, where it was taken for an option."""
+    """Return how a text that begins with a dash is given, where it was taken for an option."""
     parameters = error.ctx.command.params if error.ctx else []
     if option.startswith("--") or not any(parameter.name == "text" for parameter in parameters):
         return None
-    return f'a text that begins with a dash comes last, behind two: attncli {command} -- "{option} …"'
+    return f'a text that begins with a dash comes last, after two: attncli {command} -- "{option} …"'
 
 
 def _plain(message: str) -> str:
-    """Say what a value must be, without the validator's words around it.
+    """Return what a value must be, without the validator's words around it.
 
     >>> _plain("Invalid value for '-n': Input should be a valid integer, unable to parse string as an integer")
     'must be a whole number'
@@ -254,7 +254,7 @@ def _report_unexpected(error: Exception) -> int:
         _complain(f"attncli {old}", None)
         return 1
     what = " ".join(f"{type(error).__name__}: {error}".split())[:200]
-    _complain(f"a bug of ours: {what}", "run it again with --debug and report what it prints")
+    _complain(f"internal error: {what}", "run it again with --debug and report what it prints")
     return 70
 
 

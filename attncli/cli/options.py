@@ -42,7 +42,7 @@ ARGV: ContextVar[tuple[str, ...]] = ContextVar("ARGV", default=())
 def spread(function: Callable[..., None]) -> Callable[..., None]:
     """Let a command take dataclasses: their fields become its options, and come back to it as the dataclasses.
 
-    A field is declared as Typer wants a parameter: ``layer: Annotated[str, typer.Option(help="…")] = "all"``; behind
+    A field is declared as Typer wants a parameter: ``layer: Annotated[str, typer.Option(help="…")] = "all"``; after
     that may stand the `Choices` that shells offer for its value.
     """
     hints = get_type_hints(function, include_extras=True)
@@ -109,7 +109,7 @@ class TextInput:
     )
 
     def read(self, command: str) -> str:
-        """Give the text, without a last newline.
+        """Return the text, without a last newline.
 
         Raises:
             UsageError: There is none, there are two, or it is no UTF-8.

@@ -141,7 +141,7 @@ def deliver_text(text: str, to: Plan | None = None) -> None:
     """Write a text as it is, a schema or a script: to stdout, or where a plan says.
 
     Raises:
-        WriteError: The disk behind stdout is full, or the like.
+        WriteError: The disk after stdout is full, or the like.
     """
     if to is not None:
         for path, _ in to.files:
@@ -178,7 +178,7 @@ def write_stdout(content: bytes, screen: Abilities) -> None:
 
     Raises:
         ClosedPipe: Nobody reads any more.
-        WriteError: The disk behind stdout is full, or the like.
+        WriteError: The disk after stdout is full, or the like.
     """
     if not screen.unicode:
         try:
@@ -269,7 +269,7 @@ def _check_writable(path: Path, no_clobber: bool) -> None:
 
 
 def _is_special(path: Path) -> bool:
-    """Tell a pipe or a device, which is written to as it is, from a file."""
+    """Return a pipe or a device, which is written to as it is, from a file."""
     try:
         mode = path.stat().st_mode
     except OSError:

@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 def counted(items: Sequence[T], what: str, output: OutputOptions) -> Iterator[T]:
-    """Give items one by one, and show how many are done and how long the rest may take.
+    """Yield items one by one, and show how many are done and how long the rest may take.
 
     Args:
         what: What is done, for the line: ``asking all heads``.

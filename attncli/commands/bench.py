@@ -199,7 +199,7 @@ def _check_device(name: str) -> None:
         torch.empty(1, device=torch.device(name))
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         raise UsageError(
-            f"--device {name}: not to be had here", "attncli doctor lists the devices"
+            f"--device {name}: not available here", "attncli doctor lists the devices"
         ) from error
 
 
@@ -222,7 +222,7 @@ def _fail_if_slower(changes: list[Change], care: Care) -> None:
 
 
 def _progress(output: OutputOptions) -> tuple[Callable[[str], None], Callable[[], None]]:
-    """Give a function that shows a line on stderr in place of the last, and one that takes it away."""
+    """Return a function that shows a line on stderr in place of the last, and one that takes it away."""
     shown = sys.stderr is not None and sys.stderr.isatty() and not output.quiet and not output.no_progress
     started = time.monotonic()
 

@@ -16,7 +16,7 @@ from attncli.cli.options import spread
 
 EXAMPLES = ("attncli completion bash", "attncli completion fish")
 
-# Each script hands over the line up to the cursor and gets lines of a value and, behind a tab, its meaning; a line
+# Each script hands over the line up to the cursor and gets lines of a value and, after a tab, its meaning; a line
 # ":files" or ":folders" asks the shell to add its own. Typer's scripts cannot do the latter, and evaluate the answer.
 
 

@@ -72,7 +72,7 @@ class Depth:
 
 @spread
 def doctor(depth: Depth, output: OutputOptions) -> None:
-    """Say what attncli runs on."""
+    """Report what attncli runs on."""
     from attncli.cli.common import plan_output
     from attncli.cli.output import deliver
 

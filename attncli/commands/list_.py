@@ -117,7 +117,7 @@ def _cell(entry: Entry, column: str) -> object:
 
 
 def _details(entry: Entry) -> Mapping[str, object]:
-    """Say of an entry what a table has no room for."""
+    """Return what a table has no room for, of one entry."""
     return {
         "parameters": [_parameter(parameter) for parameter in entry.parameters],
         "attributes": dict(entry.attributes),

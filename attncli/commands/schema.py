@@ -50,7 +50,7 @@ def schema(wanted: SchemaOptions, output: OutputOptions) -> None:
 
 
 def schema_text(command: str) -> str:
-    """Give the JSON Schema of a command's JSON.
+    """Return the JSON Schema of a command's JSON.
 
     Raises:
         UsageError: No such command, or it has no JSON.

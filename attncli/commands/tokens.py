@@ -112,7 +112,7 @@ def tokenizer_of(model: str, *, offline: bool = False) -> tuple[Tokenizer, tuple
         The tokenizer, and a note where `show` may not read it alike.
 
     Raises:
-        ModelError: It is not to be had.
+        ModelError: It is not available.
     """
     from attncli.models.folders import fetch_file, missing_model, resolve_model_folder
     from attncli.models.rebuilt import complete, note_on_class
@@ -157,7 +157,7 @@ def _tokens(text: str, model: str | None, pair: str | None, offline: bool) -> tu
 
 
 def _more_columns(tokens: Tokens) -> tuple[Column, ...]:
-    """Give the columns that only some texts need."""
+    """Return the columns that only some texts need."""
     more = []
     if any(token.bytes for token in tokens):
         more.append(Column("bytes"))

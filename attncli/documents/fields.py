@@ -30,7 +30,7 @@ class Fields:
     path: str = ""
 
     def get(self, key: str, kind: type[T]) -> T:
-        """Give a value that must be there.
+        """Return a value that must be there.
 
         Raises:
             ReadError: It is not, or is of another type.
@@ -40,23 +40,23 @@ class Fields:
         return self._checked(key, kind)
 
     def maybe(self, key: str, kind: type[T]) -> T | None:
-        """Give a value that may be absent or null."""
+        """Return a value that may be absent or null."""
         return None if self.values.get(key) is None else self._checked(key, kind)
 
     def text(self, key: str, default: str) -> str:
-        """Give a text that may be absent."""
+        """Return a text that may be absent."""
         found = self.maybe(key, str)
         return default if found is None else found
 
     def count(self, key: str) -> int | None:
-        """Give a whole number from 0, which may be absent."""
+        """Return a whole number from 0, which may be absent."""
         number = self.maybe(key, int)
         if number is not None and not 0 <= number < 2**53:
             raise self.wrong(key, f"is {fit(str(number), 30)}, expected a whole number from 0")
         return number
 
     def number(self, key: str) -> float | None:
-        """Give a finite number from 0, which may be absent or null."""
+        """Return a finite number from 0, which may be absent or null."""
         value = self.values.get(key)
         if value is None:
             return None
@@ -65,7 +65,7 @@ class Fields:
         return value
 
     def real(self, key: str) -> float | None:
-        """Give a finite number of either sign, which may be absent or null."""
+        """Return a finite number of either sign, which may be absent or null."""
         value = self.values.get(key)
         if value is None:
             return None
@@ -74,7 +74,7 @@ class Fields:
         return value
 
     def counts(self, key: str) -> tuple[int, ...]:
-        """Give a list of whole numbers from 0, each but once."""
+        """Return a list of whole numbers from 0, each but once."""
         found = self.get(key, list)
         if any(type(part) is not int or not 0 <= part < 2**53 for part in found) or len({*found}) < len(
             found
@@ -83,25 +83,25 @@ class Fields:
         return tuple(found)
 
     def choice(self, key: str, choices: Sequence[str], default: str | None = None) -> str:
-        """Give one of some words."""
+        """Return one of some words."""
         word = self.get(key, str) if default is None else self.text(key, default)
         if word not in choices:
             raise self.wrong(key, f'is "{fit(safe_label(word), 30)}", expected one of {", ".join(choices)}')
         return word
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """Give a list of texts; empty where it is absent."""
+        """Return a list of texts; empty where it is absent."""
         found = self.maybe(key, list) or []
         if not all(isinstance(part, str) for part in found):
             raise self.wrong(key, "is no list of texts")
         return tuple(found)
 
     def part(self, key: str) -> Fields:
-        """Give the object under a key."""
+        """Return the object under a key."""
         return Fields(self.get(key, dict), self.file, f"{self.path}{key}.")
 
     def parts(self, key: str) -> list[Fields]:
-        """Give the objects in the list under a key."""
+        """Return the objects in the list under a key."""
         found = self.get(key, list)
         for index, value in enumerate(found):
             if not isinstance(value, dict):

@@ -20,7 +20,7 @@ _LARGEST_WEIGHT = 1.01
 
 
 def matrix_from_json(entry: Fields, unit: str, rows: int, keys: Tokens) -> Matrix:
-    """Give the matrix that an entry holds, without its name.
+    """Return the matrix that an entry holds, without its name.
 
     Where only the strongest keys were written, it holds no more than these; see `filled`.
 
@@ -131,7 +131,7 @@ def _from_top(entry: Fields, unit: str, shape: tuple[int, int], keys: Tokens) ->
 
 
 def filled(matrix: Matrix) -> Matrix:
-    """Give a matrix of which only the strongest keys were saved all its places; what is not known is NaN.
+    """Return a matrix of which only the strongest keys were saved all its places; what is not known is NaN.
 
     Raises:
         TooLargeError: It does not fit in memory.

@@ -123,7 +123,7 @@ class _Arrays:
         return found
 
     def fill(self, site: str, members: list[Matrix], grid: MatrixGrid) -> list[Matrix]:
-        """Give the matrices that share an array their numbers."""
+        """Return the matrices that share an array their numbers."""
         values = self.get(site)
         shape = (len(members), len(grid.query_tokens), len(grid.key_tokens))
         kinds = "b" if grid.unit == "mask" else "f"

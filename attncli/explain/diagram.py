@@ -13,7 +13,7 @@ _WIDE = 24
 
 
 def flow(row: Explained) -> tuple[Node, ...]:
-    """Give the nodes of the diagram, each after those that it comes from."""
+    """Return the nodes of the diagram, each after those that it comes from."""
     nodes = [*_inputs(row), *_projections(row)]
     nodes.append(Node("scores", ("Q·Kᵀ", _shape(row, "scores")), ("query", "key")))
     nodes += _chain("scores", _on_the_way(row))

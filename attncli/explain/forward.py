@@ -1,6 +1,6 @@
 """Takes one row of one head of a model apart: what `explained.Explained` holds, from one forward pass.
 
-An observer asks for the row like any other, so that the usual checks are made; the operation behind it and the
+An observer asks for the row like any other, so that the usual checks are made; the operation after it and the
 modules that ran around it tell the rest.
 """
 
@@ -38,7 +38,7 @@ class Explainable(Protocol):
         """What holds all its modules; their names begin as the sites' do."""
 
     def axes(self, kind: Kind) -> tuple[Tokens, Tokens]:
-        """Give query and key tokens."""
+        """Return query and key tokens."""
 
     def run(self, observers: Sequence[Observer]) -> Run:
         """Run forward once."""

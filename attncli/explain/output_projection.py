@@ -75,7 +75,7 @@ def find_output_projection(
 
 
 def _norms(leaf: Leaf, side_by_side: Tensor, given: Tensor) -> bool:
-    """Tell whether a module was given the heads' outputs, and gave a norm of them that is what comes next."""
+    """Return whether a module was given the heads' outputs, and gave a norm of them that is what comes next."""
     took, made = shaped(leaf.input, side_by_side.shape), shaped(leaf.output, given.shape)
     if took is None or made is None or not same(took, side_by_side, tolerance(leaf.input)):
         return False

@@ -12,7 +12,7 @@ from torch import Tensor
 
 
 def entropy_bits(weights: Float[Tensor, "*rows key"]) -> Float[Tensor, "*rows"]:
-    """Give −Σ p·log₂ p over the keys: 0 for a single key, log₂ n for n keys alike.
+    """Return −Σ p·log₂ p over the keys: 0 for a single key, log₂ n for n keys alike.
 
     Where a sink takes a part of the weight, p is the share of what the keys get together.
 
@@ -24,7 +24,7 @@ def entropy_bits(weights: Float[Tensor, "*rows key"]) -> Float[Tensor, "*rows"]:
 
 
 def softmax_gradient_norm(weights: Float[Tensor, "*rows key"]) -> Float[Tensor, "*rows"]:
-    """Give the Frobenius norm of softmax's Jacobian, ∂weights/∂scores = diag(p) − p·pᵀ.
+    """Return the Frobenius norm of softmax's Jacobian, ∂weights/∂scores = diag(p) − p·pᵀ.
 
     ``‖J‖² = Σ p²·(1 − p)² + (Σ p²)² − Σ p⁴``. It is 0 for a row that is all on one key: from there softmax passes
     nothing back. Of float32 weights, what is below 10⁻⁴ is rounding; float64 ones are better.

@@ -186,7 +186,7 @@ def _common(sources: Sequence[Tensor | None]) -> Tensor | None:
 
 
 def is_linear(leaf: Leaf) -> bool:
-    """Tell whether a module's output is its input times its weight, and its bias."""
+    """Return whether a module's output is its input times its weight, and its bias."""
     weight = weight_of(leaf.module)
     if weight is None or leaf.input.shape[-1] != len(weight):
         return False
@@ -197,7 +197,7 @@ def is_linear(leaf: Leaf) -> bool:
 
 
 def is_norm(leaf: Leaf) -> bool:
-    """Tell whether a module gives the same for its input made longer, and not just the same for any input."""
+    """Return whether a module gives the same for its input made longer, and not just the same for any input."""
     if leaf.input.shape != leaf.output.shape or not leaf.input.is_floating_point():
         return False
     try:
@@ -253,7 +253,7 @@ def _match_columns(matrix: Tensor, rows: Tensor, near: float, layout: int) -> _M
 
 
 def _rotated(part: Tensor, rows: Tensor, near: float) -> bool:
-    """Tell whether the vectors are those of a part with pairs of dimensions turned, the others left as they are."""
+    """Return whether the vectors are those of a part with pairs of dimensions turned, the others left as they are."""
     dim, limit = rows.shape[1], near * rows.abs().amax(-1, keepdim=True).clamp(min=1e-6)
     if rows.numel() <= 4:
         return False  # too few numbers to tell

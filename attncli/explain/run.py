@@ -21,9 +21,9 @@ HEAD_DIMS = tuple(2**power for power in range(2, 11))
 def topic_of(
     text: TextInput, choice: ExplainOptions, model: ModelOptions
 ) -> Literal["scaling", "order"] | None:
-    """Tell whether the argument is a topic or a text.
+    """Return whether the argument is a topic or a text.
 
-    It is a text behind ``--``, and with any option that only a text needs.
+    It is a text after ``--``, and with any option that only a text needs.
     """
     of_text = (model.model, choice.query, choice.pair, choice.kind, choice.layer, choice.head, text.file)
     if any(option is not None for option in of_text) or choice.diagram or "--" in ARGV.get():

@@ -33,7 +33,7 @@ class Walk:
     header: Header
 
     def steps(self) -> tuple[Step, ...]:
-        """Give all steps in order."""
+        """Return all steps in order."""
         first = (self._input(), self._projections(), self._compare(), self._scale())
         return *first, *self._modified(), self._mask(), self._softmax(), *self._sum(), self._add()
 
@@ -62,7 +62,7 @@ class Walk:
         return Step("Input", "x", shape, (about,), (self._vectors(rows),))
 
     def _about_input(self, size: int) -> str:
-        """Tell what is projected: the residual stream, or what a norm made of it."""
+        """Return what is projected: the residual stream, or what a norm made of it."""
         told = {
             None: "what is projected",
             "stream": "the residual stream",
@@ -108,7 +108,7 @@ class Walk:
         return Step("Compare", "Q·Kᵀ", _shape(row.shapes["scores"]), told, (self._table(columns, rows),))
 
     def _listed(self) -> str:
-        """Tell which keys are listed, where some are left out."""
+        """Return which keys are listed, where some are left out."""
         all_keys, allowed = len(self.row.weights), self._allowed_count
         if len(self.shown) == allowed:
             return f"listed {_keys(allowed)} of {all_keys:,} that this row may attend to"
@@ -138,7 +138,7 @@ class Walk:
         return Step("Scale", formula, "", about, (self._table(columns, rows),))
 
     def _modified(self) -> Iterator[Step]:
-        """Tell of the soft-cap and the bias, where there is either."""
+        """Yield of the soft-cap and the bias, where there is either."""
         row = self.row
         if row.softcap is not None:
             cap = number(row.softcap)
@@ -206,7 +206,7 @@ class Walk:
         return Step("Softmax", "exp(score) / Σ exp(score)", "", (about,), (self._table(columns, rows),))
 
     def _sum(self) -> Iterator[Step]:
-        """Tell of the weighted sum, where the values were seen."""
+        """Yield of the weighted sum, where the values were seen."""
         row = self.row
         if row.value is None or row.output is None:
             return

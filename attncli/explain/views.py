@@ -73,7 +73,7 @@ def strongest(
 
 
 def document(row: Explained, listed: Sequence[int]) -> dict[str, object]:
-    """Give everything, for JSON.
+    """Return everything, for JSON.
 
     Args:
         listed: The keys to write, as places.

@@ -43,7 +43,7 @@ def reorder(*, layers: int = 1, heads: int = 1, d_model: int = 64, seed: int = 0
 
 @torch.inference_mode()
 def _differences(source: ScratchSource, *, positions: bool) -> tuple[list[float], float]:
-    """Give each word's largest difference between the two orders, once the order is undone, and the largest output."""
+    """Return each word's largest difference between the two orders, put back in one order, and the largest output."""
     words = source.embed(source.source_tokens, positions=False)
     places = source.embed(source.source_tokens, positions=positions) - words
     order = torch.tensor(ORDER)

@@ -1,7 +1,7 @@
 """How often a head's strongest word is the right one, over labelled pairs of words.
 
 A head says of a query word: the other word that it attends to most. Special tokens are no words, and the word itself
-does not count. That is compared with the best constant answer, always the word so many words before or behind, and
+does not count. That is compared with the best constant answer, always the word so many words before or after, and
 with chance in the choosing: the best of many heads on some pairs looks better than it is, so that one half of the texts
 chooses the head and the other half scores it.
 
@@ -32,7 +32,7 @@ class PairQuestion:
         words: The text's words, as ranges of positions.
         query: Which of them attends.
         targets: Which of them would be right.
-        causal: Whether a word sees none behind it.
+        causal: Whether a word sees none after it.
         text: Number of its text: pairs of one text stay on one side of a split.
     """
 
@@ -59,7 +59,7 @@ class PairQuestion:
         return [(self.words[self.query], self.words[word]) for word in self.candidates]
 
     def hits(self, values: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Say for each head whether its strongest candidate is right; of equals the first, and none where all are 0.
+        """Return for each head whether its strongest candidate is right; of equals the first, and none where all are 0.
 
         Args:
             values: ``(heads, candidates)``.
@@ -69,7 +69,7 @@ class PairQuestion:
         return found
 
     def offset_hits(self, offset: int) -> bool:
-        """Whether the word that many words behind (negative: before) is right."""
+        """Whether the word that many words after (negative: before) is right."""
         return self.query + offset in self.targets
 
 
@@ -87,12 +87,12 @@ class Answers:
     hits: NDArray[np.bool_]
 
     def share(self, head: int, pairs: Sequence[int] | None = None) -> Share:
-        """Give how often a head was right, on all pairs or some."""
+        """Return how often a head was right, on all pairs or some."""
         hits = self.hits[head] if pairs is None else self.hits[head, list(pairs)]
         return Share(int(hits.sum()), len(hits))
 
     def offset_share(self, offset: int, pairs: Sequence[int] | None = None) -> Share:
-        """Give how often a constant offset was right."""
+        """Return how often a constant offset was right."""
         chosen = range(len(self.questions)) if pairs is None else pairs
         return Share(sum(self.questions[pair].offset_hits(offset) for pair in chosen), len(chosen))
 
@@ -153,10 +153,10 @@ def held_out(answers: Answers, seed: int) -> HeldOut | None:
 def answers_of(
     questions: Sequence[PairQuestion], measured: Sequence[LayerWords]
 ) -> Mapping[Head, NDArray[np.bool_]]:
-    """Say for each head which of a text's pairs it answers rightly.
+    """Return for each head which of a text's pairs it answers rightly.
 
     Args:
-        measured: What was kept of the questions' pairs, one question behind the other.
+        measured: What was kept of the questions' pairs, one question after the other.
     """
     edges = np.cumsum([0, *(len(question.candidates) for question in questions)])
     found: dict[Head, NDArray[np.bool_]] = {}

@@ -91,7 +91,7 @@ def _pair_notes(answers: Answers, search: PairSearch, held: HeldOut | None) -> l
     ]
     if search.left_out:
         notes.append(
-            f"{search.left_out} pairs are left out: their {key} stands behind the {query}, which a causal model "
+            f"{search.left_out} pairs are left out: their {key} stands after the {query}, which a causal model "
             "cannot see"
         )
     if held is None:

@@ -53,7 +53,7 @@ def found_of(document: Document, header: Header) -> HeadRanking:
 
 
 def map_entry(map_: HeadMap) -> dict[str, object]:
-    """Give a map for the JSON document."""
+    """Return a map for the JSON document."""
     return {"kind": map_.kind, "layers": map_.layers, "heads": map_.heads, "values": list(map_.values)}
 
 
@@ -65,7 +65,7 @@ def _map(entry: Document) -> HeadMap:
 
 
 def _values(document: Document) -> dict[Head, float | None]:
-    """Give what heads are ranked by, where no map says it of those that are not listed too."""
+    """Return what heads are ranked by, where no map says it of those that are not listed too."""
     by = document["by"]
     return {
         _site(head): head["metrics"]["accuracy"]["mean"] if by == "accuracy" else head["metrics"][by]
@@ -96,7 +96,7 @@ def _link_cells(head: Document, document: Document) -> tuple[object, ...]:
 
 
 def _link(metrics: Document) -> tuple[object, ...]:
-    """Give a head's numbers in as many digits as the weights behind them have."""
+    """Return a head's numbers in as many digits as the weights after them have."""
     short = (None if metrics[name] is None else np.float32(metrics[name]) for name in LINK[:-1])
     return *short, metrics["place"]
 

@@ -29,7 +29,7 @@ class Asked:
     """One text with its pairs.
 
     Args:
-        questions: Those that can be answered; in a causal model a word behind the query word cannot be seen.
+        questions: Those that can be answered; in a causal model a word after the query word cannot be seen.
     """
 
     source: PretrainedSource
@@ -52,7 +52,7 @@ def rank_over_pairs(search: Search, name: str, *, reverse: bool, seed: int) -> t
         seed: Of the split into two halves.
 
     Raises:
-        AttnCliError: The pairs cannot be read, or the model is not to be had.
+        AttnCliError: The pairs cannot be read, or the model is not available.
     """
     pairs = read_pairs(name)
     pairs = pairs.reversed() if reverse else pairs
@@ -173,7 +173,7 @@ def _answers(search: Search, texts: Sequence[Asked], pairs: PairSet) -> tuple[An
 
 
 def _together(runs: Sequence[Run]) -> Run:
-    """Give several runs as one: the first's source, the notes and checks of all."""
+    """Return several runs as one: the first's source, the notes and checks of all."""
     notes = dict.fromkeys(note for run in runs for note in run.notes)
     reports = tuple(report for run in runs for report in run.reports)
     return replace(runs[0], notes=tuple(notes), reports=reports)

@@ -31,13 +31,13 @@ def head_name(head: Head) -> str:
 
 
 def head_entry(head: Head, metrics: Mapping[str, object]) -> dict[str, object]:
-    """Give a head's object in the JSON document."""
+    """Return a head's object in the JSON document."""
     kind, layer, number = head
     return {"kind": kind, "layer": layer, "head": number, "metrics": metrics, "labels": []}
 
 
 def command_note(command: str, best: Head) -> str:
-    """Say which head is first, and how to see it."""
+    """Return which head is first, and how to see it."""
     return f"{head_name(best)} is first; to see it: {command} --layer {best[1]} --head {best[2]} --words"
 
 
@@ -54,17 +54,17 @@ def head_maps(values: Mapping[Head, float | None]) -> tuple[HeadMap, ...]:
 
 
 def how_many(shown: int, count: int, metric: str) -> str:
-    """Say how many heads a table has."""
+    """Return how many heads a table has."""
     return f"{'All' if shown == count else f'The first {shown} of'} {count} heads, by {metric}"
 
 
 def where(distance: int) -> str:
-    """Say a distance.
+    """Return a distance.
 
     >>> where(-7), where(1)
-    ('7 words before', '1 word behind')
+    ('7 words before', '1 word after')
     """
     size = abs(distance)
     if not size:
         return "at the place of"
-    return f"{size} word{'s' if size > 1 else ''} {'before' if distance < 0 else 'behind'}"
+    return f"{size} word{'s' if size > 1 else ''} {'before' if distance < 0 else 'after'}"

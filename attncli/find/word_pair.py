@@ -34,7 +34,7 @@ class Question:
         query: Which of `queries` attends.
         key: Which of `keys` it attends to.
         same: Whether both axes are of the same text, so that a word may attend to itself.
-        causal: Whether a word sees none behind it.
+        causal: Whether a word sees none after it.
     """
 
     queries: tuple[range, ...]

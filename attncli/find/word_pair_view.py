@@ -70,7 +70,7 @@ def link_view(
 
 
 def _link_numbers(one: HeadLink) -> dict[str, object]:
-    """Give a head's numbers in as many digits as the weights behind them have."""
+    """Return a head's numbers in as many digits as the weights after them have."""
     numbers = {"weight": one.weight, "average": one.average, "excess": one.excess, "ratio": one.ratio}
     short = {name: None if value is None else np.float32(value) for name, value in numbers.items()}
     return {**short, "place": one.place}

@@ -81,7 +81,7 @@ def rank_in_text(
         file: Where the text was read from.
 
     Raises:
-        AttnCliError: The words are not to be found there, or the model is not to be had.
+        AttnCliError: The words are not to be found there, or the model is not available.
     """
     wanted = search.wanted
     source = open_source(text, wanted.pair, search.model, ScratchOptions(), search.output)
@@ -104,7 +104,7 @@ def rank_in_text(
 
 
 def _texts_of(source: Opened, kind: Kind, text: str, pair: str | None) -> tuple[Sequence[str], Sequence[str]]:
-    """Give the texts that the query tokens and the key tokens point into."""
+    """Return the texts that the query tokens and the key tokens point into."""
     if pair is None:
         return (text,), (text,)
     if "cross" not in source.kinds:  # both in one

@@ -129,7 +129,7 @@ def _renaming(change: Change) -> str:
 
 
 def change_entry(change: Change) -> dict[str, object]:
-    """Give a change for the JSON document."""
+    """Return a change for the JSON document."""
     return {
         "kind": change.kind,
         "layer": change.layer,

@@ -29,7 +29,7 @@ class TextSource(Protocol):
         """How many texts were cut to the model's length."""
 
     def depth(self, kind: Kind) -> int:
-        """Give the number of layers with a kind of attention."""
+        """Return the number of layers with a kind of attention."""
 
     def encode(self, lines: Sequence[Pair], first_ordinal: int) -> list[Encoded | BadLine]:
         """Cut texts into tokens."""
@@ -120,7 +120,7 @@ class Ledger:
         return self.bad_lines + self.failed_lines
 
     def state(self) -> dict[str, Any]:
-        """Give everything that another run needs to go on, for a file or another rank."""
+        """Return everything that another run needs to go on, for a file or another rank."""
         return {
             **{name: getattr(self, name) for name in _COUNTS},
             "layers": [_layer_state(layer) for _, layer in sorted(self.tallies.by_layer.items())],

@@ -18,7 +18,7 @@ from attncli.observers.selection import Selection
 from attncli.record import Batch, Kind, Request, Shuffled, Site, WeightBlock
 
 EXCLUDED = "excluded"
-"""Stands behind the metrics: the weight that was left out with the special tokens."""
+"""Stands after the metrics: the weight that was left out with the special tokens."""
 
 
 @dataclass
@@ -38,7 +38,7 @@ class LayerTallies:
     shuffled: Tally
 
     def parts(self) -> tuple[Tally, Tally, Tally]:
-        """Give the three, in the order in which files have them."""
+        """Return the three, in the order in which files have them."""
         return self.found, self.chance, self.shuffled
 
 
@@ -78,7 +78,7 @@ class HeadTallies(InLayers):
         return (*self.measures.names, *([EXCLUDED] if self.exclude_special else []))
 
     def begin(self, batch: Batch, *, null: bool = False, shuffled: Shuffled | None = None) -> None:
-        """Say what the next forward pass is of. What an earlier one has left without a `commit` is forgotten.
+        """Begin the next forward pass. What an earlier one has left without a `commit` is forgotten.
 
         Args:
             batch: The texts as they are.
@@ -163,7 +163,7 @@ class HeadTallies(InLayers):
         self._add(sums, found, place, part, self._places(names))
 
     def _asked(self) -> list[str]:
-        """Give the metrics of rows that the pass is for: of other tokens not those held against chance alone."""
+        """Return the metrics of rows that the pass is for: of other tokens not those held against chance alone."""
         names = self.measures.of_rows
         if not self._null:
             return list(names)
@@ -174,7 +174,7 @@ class HeadTallies(InLayers):
         ]
 
     def _find_former(self, batch: Batch, shuffled: Shuffled) -> dict[str, Pairs]:
-        """Give the pairs in whose place a shuffled text has others, for metrics that are held against these."""
+        """Return the pairs in whose place a shuffled text has others, for metrics that are held against these."""
         return {
             name: former_neighbours(batch, shuffled, attribute(name, "offset"))
             for name in self.measures.of_rows
@@ -182,7 +182,7 @@ class HeadTallies(InLayers):
         }
 
     def _pairs_for(self, block: WeightBlock) -> PairSums | None:
-        """Give the marks for a block's mask, which most layers share; None where they do not suit it."""
+        """Return the marks for a block's mask, which most layers share; None where they do not suit it."""
         assert self._batch is not None
         if not suits(block, self._batch):
             return None
@@ -191,7 +191,7 @@ class HeadTallies(InLayers):
         return self._pairs if self._pairs is not None and self._pairs.fit(block) else None
 
     def _places(self, names: Sequence[str]) -> list[int]:
-        """Give where metrics stand among the names."""
+        """Return where metrics stand among the names."""
         return [self.names.index(name) for name in names]
 
     def _add(self, sums: _Sums, rows: Tensor, place: Part, part: Part, metrics: list[int]) -> None:
@@ -234,7 +234,7 @@ class HeadTallies(InLayers):
             self._open = None
 
     def _of_texts(self, sums: _Sums) -> tuple[Numbers, Numbers]:
-        """Give each text's sums and counts, ``(metrics, heads, texts)``."""
+        """Return each text's sums and counts, ``(metrics, heads, texts)``."""
         assert self._batch is not None
         values, counts = (numbers.cpu().double().numpy() for numbers in (sums.values, sums.counts))
         for place, name in enumerate(self.measures.of_texts, len(self.measures.of_rows)):
@@ -247,7 +247,7 @@ class HeadTallies(InLayers):
 
 
 def former_neighbours(batch: Batch, shuffled: Shuffled, offset: int) -> Pairs:
-    """Give where rows and the keys that stood beside them are after the shuffling: texts, rows, keys.
+    """Return where rows and the keys that stood beside them are after the shuffling: texts, rows, keys.
 
     Args:
         offset: From a row to its key in the true text.
@@ -298,7 +298,7 @@ class _Even:
     sums: _Sums
 
     def fits(self, block: WeightBlock) -> bool:
-        """Tell whether a block's rows may attend to just the same keys."""
+        """Return whether a block's rows may attend to just the same keys."""
         return same_mask(block.allowed, self.allowed)
 
 

@@ -21,11 +21,11 @@ class Thresholds:
     by_metric: Mapping[str, float] = field(default_factory=dict)
 
     def of(self, name: str) -> float:
-        """Give the threshold of a metric."""
+        """Return the threshold of a metric."""
         return self.by_metric.get(name, THRESHOLD)
 
     def changed(self) -> str:
-        """Say which are not the usual one."""
+        """Return which are not the usual one."""
         return ", ".join(f"{name} {value:g}" for name, value in self.by_metric.items())
 
 
@@ -57,7 +57,7 @@ def parse_thresholds(assignments: Sequence[str]) -> Thresholds:
 
 
 def heads_of(tallies: HeadTallies, overlap: HeadOverlap | None, thresholds: Thresholds) -> list[Head]:
-    """Say everything of every head, by layer and head."""
+    """Return everything of every head, by layer and head."""
     found = [
         _head(tallies, by_layer, place, thresholds)
         for _, by_layer in sorted(tallies.by_layer.items())
@@ -99,7 +99,7 @@ def _head(tallies: HeadTallies, layer: LayerTallies, place: int, thresholds: Thr
 
 
 def null_of(name: str, chance: float, shuffled: float) -> float:
-    """Give what a metric is held against: see `attncli.heads.metrics`.
+    """Return what a metric is held against: see `attncli.heads.metrics`.
 
     >>> null_of("previous_token", 0.04, 0.05), null_of("entropy", 4.0, 2.5), null_of("delimiter", 0.08, math.nan)
     (0.05, 2.5, 0.08)

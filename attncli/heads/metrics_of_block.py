@@ -59,7 +59,7 @@ class Measures:
     def rows(
         self, block: WeightBlock, batch: Batch, names: Sequence[str] | None = None
     ) -> Float[Tensor, "metrics batch heads rows"]:
-        """Give every number of every row of a block, or some of them; NaN where undefined."""
+        """Return every number of every row of a block, or some of them; NaN where undefined."""
         names = self.of_rows if names is None else names
         if dense.suits(block, batch):
             return dense.rows(block, batch, names)
@@ -76,12 +76,12 @@ class Measures:
 
 
 def attribute(name: str, key: str) -> Any:
-    """Give what a metric's entry says; None where it says nothing."""
+    """Return what a metric's entry says; None where it says nothing."""
     return registry.entries("metrics")[name].attributes.get(key)
 
 
 def evenly(block: WeightBlock) -> WeightBlock:
-    """Give the block that chance would make: each row's weight spread evenly over the keys that it may attend to."""
+    """Return the block that chance would make: each row's weight spread evenly over the keys that it may attend to."""
     shape = block.weights.shape
     if block.allowed is None:
         even = block.weights.new_full((1, 1, 1, 1), 1 / shape[-1]).expand(shape[0], 1, *shape[2:])
@@ -118,7 +118,7 @@ def without_keys(
 
 
 def batch_without_specials(batch: Batch) -> Batch:
-    """Give a batch in which special tokens are no keys."""
+    """Return a batch in which special tokens are no keys."""
     keys = batch.keys
     axis = Axis(keys.ids, keys.present & ~keys.special, torch.zeros_like(keys.special), keys.punctuation)
     return Batch(axis if batch.queries is keys else batch.queries, axis, batch.rows)

@@ -82,25 +82,25 @@ class PairSums:
         )
 
     def fit(self, block: WeightBlock) -> bool:
-        """Tell whether all rows of a block that count sum to 1."""
+        """Return whether all rows of a block that count sum to 1."""
         sums = block.weights.sum(dim=-1) if block.sums is None else block.sums
         apart = torch.where(self.rows.unsqueeze(1), sums - 1.0, 0.0).abs_()
         return bool(apart.amax() <= FULL)
 
     def sums(self, block: WeightBlock) -> Float[Tensor, "metrics heads batch"]:
-        """Give each metric's sum over the rows of each text."""
+        """Return each metric's sum over the rows of each text."""
         return (block.weights.flatten(2) @ self.marks).permute(2, 1, 0)
 
 
 def suits(block: WeightBlock, batch: Batch) -> bool:
-    """Tell whether a block is all of a batch of short texts, under a mask that is the same for all heads."""
+    """Return whether a block is all of a batch of short texts, under a mask that is the same for all heads."""
     whole = block.weights.shape[2:] == (batch.rows.shape[1], batch.keys.ids.shape[1])
     shared = block.allowed is None or block.allowed.shape[1] == 1
     return whole and shared and block.weights.shape[-1] <= MOST_KEYS
 
 
 def same_mask(one: Tensor | None, other: Tensor | None) -> bool:
-    """Tell whether two masks allow the same."""
+    """Return whether two masks allow the same."""
     if one is None or other is None:
         return one is other
     return one is other or (one.shape == other.shape and torch.equal(one, other))
@@ -111,7 +111,7 @@ def _beside(offset: int) -> Callable[[Batch], Tensor]:
 
 
 def _apart(batch: Batch) -> Tensor:
-    """Give how far each key stands behind each row, ``(1, query, key)``."""
+    """Return how far each key stands after each row, ``(1, query, key)``."""
     row, key = (torch.arange(axis.ids.shape[1]).to(batch.rows.device) for axis in (batch.queries, batch.keys))
     return (key - row.unsqueeze(1)).unsqueeze(0)
 

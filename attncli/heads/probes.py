@@ -28,13 +28,13 @@ class RepeatedTokens:
         first: The halves, as ids.
         other: For each, other tokens of the same number.
         before: Special tokens that the model wants in front.
-        behind: And behind.
+        after: And after.
     """
 
     first: tuple[tuple[int, ...], ...]
     other: tuple[tuple[int, ...], ...]
     before: tuple[int, ...]
-    behind: tuple[int, ...]
+    after: tuple[int, ...]
 
     @property
     def length(self) -> int:
@@ -44,7 +44,7 @@ class RepeatedTokens:
     @property
     def rule(self) -> RowRule:
         """Which rows count."""
-        return RowRule(len(self.before) + self.length, 1 + len(self.behind))
+        return RowRule(len(self.before) + self.length, 1 + len(self.after))
 
     def feeds(self, model: BatchedModel, most: int) -> list[tuple[Feed, bool]]:
         """Make the passes: repeated tokens, and those that stand for chance (True).
@@ -62,11 +62,11 @@ class RepeatedTokens:
         return made
 
     def _encoded(self, sequences: Sequence[tuple[int, ...]], start: int) -> list[Encoded]:
-        special = (True,) * len(self.before), (True,) * len(self.behind)
+        special = (True,) * len(self.before), (True,) * len(self.after)
         return [
             Encoded(
                 start + place,
-                Side((*self.before, *ids, *self.behind), (*special[0], *(False for _ in ids), *special[1])),
+                Side((*self.before, *ids, *self.after), (*special[0], *(False for _ in ids), *special[1])),
             )
             for place, ids in enumerate(sequences)
         ]
@@ -142,7 +142,7 @@ def _read_ids(file: str) -> list[list[int]]:
 
 
 def _usable_ids(loaded: Loaded) -> list[int]:
-    """Give the ids of plain tokens: what the tokenizer knows, special and added ones aside."""
+    """Return the ids of plain tokens: what the tokenizer knows, special and added ones aside."""
     tokenizer = loaded.tokenizer
     size = min(len(tokenizer), int(loaded.model.config.get_text_config().vocab_size))
     never = set(tokenizer.all_special_ids) | set(tokenizer.added_tokens_decoder)
@@ -150,7 +150,7 @@ def _usable_ids(loaded: Loaded) -> list[int]:
 
 
 def _around(loaded: Loaded) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Give the special tokens that the model's tokenizer puts before and behind a text."""
+    """Return the special tokens that the model's tokenizer puts before and after a text."""
     made = tokenize(loaded, text="a", return_special_tokens_mask=True)
     ids, special = made["input_ids"], made["special_tokens_mask"]
     plain = [place for place, mark in enumerate(special) if not mark]
@@ -160,7 +160,7 @@ def _around(loaded: Loaded) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def _checked(loaded: Loaded, made: RepeatedTokens) -> RepeatedTokens:
-    longest, limit = 2 * made.length + len(made.before) + len(made.behind), token_limit(loaded)
+    longest, limit = 2 * made.length + len(made.before) + len(made.after), token_limit(loaded)
     if longest > limit:
         raise UsageError(
             f"a probe of {longest:,} tokens; {loaded.name} reads at most {limit:,}",

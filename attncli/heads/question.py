@@ -61,7 +61,7 @@ class Lines(Protocol):
         """Bytes; None where they are not known."""
 
     def read(self) -> Iterator[Pair | BadLine]:
-        """Give the texts and the lines that cannot be used."""
+        """Return the texts and the lines that cannot be used."""
 
 
 def ask(
@@ -76,7 +76,7 @@ def ask(
     """Settle what is asked.
 
     Raises:
-        AttnCliError: It does not go together, or something is not to be had.
+        AttnCliError: It does not go together, or something is not available.
     """
     from attncli.heads.labels import parse_thresholds
     from attncli.observers.selection import NO_MEAN, parse_selection
@@ -176,7 +176,7 @@ class OneText:
         return len(self.text.encode())
 
     def read(self) -> Iterator[Pair | BadLine]:
-        """Give it."""
+        """Yield it."""
         from attncli.inputs.corpus import Line
 
         yield Line(1, self.text), self.pair
@@ -199,7 +199,7 @@ class CorpusFile:
         return path.stat().st_size if self.path != "-" and path.is_file() else None
 
     def read(self) -> Iterator[Pair | BadLine]:
-        """Give line after line."""
+        """Yield line after line."""
         from attncli.inputs.corpus import opened, read_pairs
 
         with opened(self.path) as stream:

@@ -63,7 +63,7 @@ class Corpus:
 
 
 def metric_named(by: str, known: Iterable[str], wrong: str = "no such metric") -> str:
-    """Give the metric that ``--by`` names; dashes may stand for underscores.
+    """Return the metric that ``--by`` names; dashes may stand for underscores.
 
     Args:
         wrong: What to say of one that is not known.
@@ -96,7 +96,7 @@ def rank(heads: Sequence[Head], wanted: Wanted, *, ranked: bool = False) -> list
 def ranking_title(
     source: SourceInfo | None, kind: Kind, shown: int, count: int, by: str, corpus: Corpus
 ) -> str:
-    """Say in one line what is ranked.
+    """Return what is ranked, in one line.
 
     Args:
         shown: How many heads are given,
@@ -114,13 +114,13 @@ def ranking_title(
 
 
 def rows_note(corpus: Corpus) -> str:
-    """Say which rows count, and how many they are."""
+    """Return which rows count, and how many they are."""
     nothing = "" if corpus.rows else ": nothing was measured"
     return f"rows: {corpus.rule} ({corpus.rows:,} of {corpus.tokens:,} tokens){nothing}"
 
 
 def metric_notes(by: str, heads: Sequence[Head], corpus: Corpus) -> list[str]:
-    """Say what hangs on the number that heads are ranked by: where it is undefined, and what its null is.
+    """Return what hangs on the number that heads are ranked by: where it is undefined, and what its null is.
 
     Args:
         heads: All that were measured.
@@ -137,7 +137,7 @@ def metric_notes(by: str, heads: Sequence[Head], corpus: Corpus) -> list[str]:
 
 
 def depends_on_metric(note: str) -> bool:
-    """Tell whether a note is one of `metric_notes`.
+    """Return whether a note is one of `metric_notes`.
 
     >>> depends_on_metric("span is undefined in 3 rows, which are left out"), depends_on_metric("rows: content tokens")
     (True, False)
@@ -158,7 +158,7 @@ def _null_text(null: str, corpus: Corpus) -> str:
 
 
 def _undefined(name: str, heads: Sequence[Head], corpus: Corpus) -> str | None:
-    """Say in how many rows a metric has no number."""
+    """Return the number of rows in which a metric has no number."""
     if name in (ROLE, "similarity") or not heads:
         return None
     if registry.entries("metrics")[name].attributes["per"] != "row":

@@ -74,7 +74,7 @@ def join(ranks: Ranks, device: str, patience: int) -> None:
 
 
 def gather(ranks: Ranks, state: dict[str, Any]) -> list[dict[str, Any]]:
-    """Give every rank what all have found, in their order.
+    """Return every rank what all have found, in their order.
 
     Raises:
         ReadError: One of them is lost.

@@ -111,7 +111,7 @@ def _part(saved: Ranked, again: Again) -> Measured:
 
 
 def _what_is_left(saved: Ranked, measured: Measured, again: Again) -> Iterable[str]:
-    """Say what a reader of the new ranking must know of the old one, and of what was left out."""
+    """Yield what a reader of the new ranking must know of the old one, and of what was left out."""
     other = again.by is not None or again.ascending or again.where is not None or again.parts
     if other and len(saved.heads) == saved.top and len(saved.heads) < saved.measured.count:
         by = metric_column(saved.by)
@@ -121,7 +121,7 @@ def _what_is_left(saved: Ranked, measured: Measured, again: Again) -> Iterable[s
 
 
 def _changed(document: Fields, ranked: Ranked, again: Again) -> dict[str, object]:
-    """Give the keys of the document that are others now."""
+    """Return the keys of the document that are others now."""
     entries = {(entry["layer"], entry["head"]): entry for entry in document.values["heads"]}
     before = document.maybe("where", str)
     both = again.where if before is None else f"({before}) and ({again.where})"

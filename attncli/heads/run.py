@@ -137,7 +137,7 @@ def _answer(ledger: Ledger, question: Question, wanted: Wanted) -> Answer:
 
 
 def _rule(question: Question) -> str:
-    """Say which rows count."""
+    """Return which rows count."""
     if question.probe is not None:
         return f"the second half of {question.probe.length} repeated random tokens, without its last"
     first = question.rule.first_for(question.kind)

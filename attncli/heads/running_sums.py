@@ -84,7 +84,7 @@ class Tally:
         return found
 
     def state(self) -> list[Any]:
-        """Give all sums as lists, for a file."""
+        """Return all sums as lists, for a file."""
         listed: list[Any] = self.sums.tolist()
         return listed
 

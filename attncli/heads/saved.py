@@ -42,7 +42,7 @@ def read_view(document: Fields, header: Header) -> HeadRanking:
 
 
 def ranked_heads(document: Fields) -> Ranked:
-    """Give the heads of a ranking's document in their order, and what else was found of them.
+    """Return the heads of a ranking's document in their order, and what else was found of them.
 
     Raises:
         ReadError: Something in it is not as it should be.
@@ -130,7 +130,7 @@ def _place(fields: Fields) -> tuple[int, int]:
 
 
 def _measured(document: Fields, heads: list[Head]) -> Measured:
-    """Say what was measured; earlier documents say it only of the heads that they list."""
+    """Return what was measured; earlier documents say it only of the heads that they list."""
     if document.maybe("measured", dict) is None:
         return Measured.of(heads[0].kind if heads else "encoder", heads)
     fields = document.part("measured")

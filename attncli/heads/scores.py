@@ -72,7 +72,7 @@ class Head:
         return max(known, key=lambda pair: pair[1], default=("", math.nan))
 
     def value(self, name: str) -> float:
-        """Give the number that a metric, or ``role``, has here; NaN where it has none."""
+        """Return the number that a metric, or ``role``, has here; NaN where it has none."""
         if name == ROLE:
             return self.role[1]
         return self.numbers[name].mean if name in self.numbers else math.nan

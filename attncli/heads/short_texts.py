@@ -24,13 +24,13 @@ MOST_KEYS = 512
 
 
 def suits(block: WeightBlock, batch: Batch) -> bool:
-    """Tell whether a block holds all keys of its rows, and not more than fit a cache."""
+    """Return whether a block holds all keys of its rows, and not more than fit a cache."""
     keys = batch.keys.ids.shape[1]
     return block.scores is None and block.first_key == 0 and block.weights.shape[-1] == keys <= MOST_KEYS
 
 
 def rows(block: WeightBlock, batch: Batch, names: Sequence[str]) -> Float[Tensor, "metrics batch heads rows"]:
-    """Give the numbers of each row by each of some metrics; NaN where undefined."""
+    """Return the numbers of each row by each of some metrics; NaN where undefined."""
     shared = _Shared(block, batch)
     found = block.weights.new_empty(len(names), *block.weights.shape[:3])
     for place, name in enumerate(names):

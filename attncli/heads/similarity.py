@@ -63,7 +63,7 @@ class HeadOverlap(InLayers):
         self._metric = cast(PairMetric, registry.load("metrics", "similarity"))
 
     def begin(self, batch: Batch) -> None:
-        """Say what the next forward pass is of."""
+        """Begin the next forward pass."""
         self._batch = batch
         self._kept.clear()
 
@@ -124,12 +124,12 @@ class HeadOverlap(InLayers):
         self._kept.clear()
 
     def overlaps(self) -> Numbers | None:
-        """Give the mean overlap of each two heads, ``(heads, heads)`` in the order of `found`; None without rows."""
+        """Return the mean overlap of each two heads, ``(heads, heads)`` in the order of `found`; None without rows."""
         return None if self.products is None or self.rows == 0 else self.products / self.rows
 
 
 def nearest(overlaps: Numbers) -> list[tuple[int, float]]:
-    """Give for each head the other that is most like it, and their overlap; itself where it is the only one."""
+    """Return for each head the other that is most like it, and their overlap; itself where it is the only one."""
     apart = overlaps.copy()
     np.fill_diagonal(apart, -1.0)
     return [(int(row.argmax()), float(row.max())) for row in apart]

@@ -33,7 +33,7 @@ class TextByText:
         self.cut = 0
 
     def depth(self, kind: Kind) -> int:
-        """Give the number of layers with a kind of attention."""
+        """Return the number of layers with a kind of attention."""
         return self._depths[kind]
 
     def encode(self, lines: Sequence[tuple[Line, str | None]], first_ordinal: int) -> list[Encoded | BadLine]:
@@ -75,7 +75,7 @@ class TextByText:
         return Feed({}, batches, shuffled, 1, encoded.length, encoded.size)
 
     def _reordered(self, opened: Opened, other: str | None, orders: Mapping[Kind, Shuffled]) -> Opened:
-        """Give the source with its tokens in another order, each side's by itself."""
+        """Return the source with its tokens in another order, each side's by itself."""
         if isinstance(opened, TrainedSource):
             target = orders["decoder"].queries[0].tolist() if opened.target_tokens is not None else None
             return opened.reordered(orders[self.kinds[-1]].keys[0].tolist(), target)
@@ -106,7 +106,7 @@ def _axis(tokens: Tokens) -> Axis:
 
 
 def _order(axis: Axis, seed: int) -> torch.Tensor:
-    """Give an order in which the special tokens stay."""
+    """Return an order in which the special tokens stay."""
     length = axis.ids.shape[1]
     order, content = torch.arange(length), (~axis.special[0]).nonzero().squeeze(1)
     dice = torch.Generator().manual_seed(seed)

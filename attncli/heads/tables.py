@@ -151,7 +151,7 @@ def _ranking_table(ranked: Ranked, plain: Header) -> Table:
 
 
 def _about_columns(ranked: Sequence[Head], shown: Sequence[Head], beside: Sequence[str]) -> str:
-    """Say what the table's columns hold, and how many heads it leaves out."""
+    """Return what the table's columns hold, and how many heads it leaves out."""
     parts = [f"{name} in {metric_column(name).unit}" for name in beside]
     if any(not math.isnan(number.stderr) for head in shown[:1] for number in head.numbers.values()):
         parts.insert(0, "± standard error over texts")
@@ -192,12 +192,12 @@ def _changed(change: Change | None) -> tuple[object, ...]:
 
 
 def finite(value: float) -> float | None:
-    """Give None for an undefined number."""
+    """Return None for an undefined number."""
     return None if math.isnan(value) else value
 
 
 def _data(ranked: Ranked, plain: Header) -> Table:
-    """Give one row for each head: its labels, each metric's mean, standard error and null, and what has changed."""
+    """Return one row for each head: its labels, each metric's mean, standard error and null, and what has changed."""
     columns = [Column("kind"), Column("layer"), Column("head"), Column("labels"), Column(ROLE)]
     for name in ranked.measured.metrics:
         columns += [Column(name), Column(f"{name}_stderr"), Column(f"{name}_null")]

@@ -89,7 +89,7 @@ def read_records(stream: BinaryIO) -> Iterator[Record | BadLine]:
 
 
 def field_for(path: str, asked: str | None) -> str | None:
-    """Give the field that holds the text: the one asked for, ``text`` in files of JSON lines, None in plain ones."""
+    """Return the field that holds the text: the one asked for, ``text`` in files of JSON lines, None in plain ones."""
     if asked is None and Path(path).suffix.lower() in JSON_SUFFIXES:
         return DEFAULT_FIELD
     return asked
@@ -119,7 +119,7 @@ class _Unusable(Exception):
 
 
 def _lines(stream: BinaryIO) -> Iterator[tuple[int, bytes | None]]:
-    """Give the lines with their numbers, None for one that is too long to be read."""
+    """Yield the lines with their numbers, None for one that is too long to be read."""
     number = 0
     while content := stream.readline(LONGEST_LINE + 1):
         number += 1

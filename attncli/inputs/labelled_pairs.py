@@ -117,7 +117,7 @@ def _pair(record: Record) -> Pair:
 
 
 def _wrong(values: dict[str, Any]) -> str | None:
-    """Say what is wrong with a line's object, or None."""
+    """Return what is wrong with a line's object, or None."""
     text = values.get("text")
     if not isinstance(text, str) or not text.strip():
         return 'its "text" is empty' if isinstance(text, str) else 'it has no "text"'

@@ -27,7 +27,7 @@ def medium_of(text: str) -> Medium | None:
 
 
 def is_file(text: str) -> bool:
-    """Tell whether a text is the name of a file that is there."""
+    """Return whether a text is the name of a file that is there."""
     try:
         return Path(text).is_file()
     except (OSError, ValueError):  # too long for a name, or with a NUL in it

@@ -159,7 +159,7 @@ def _around(texts: Sequence[str], place: Span) -> str:
 
 
 def _span(tokens: Tokens, run: Run, option: str) -> Span:
-    """Give the characters that some tokens stand for, without the spaces around them."""
+    """Return the characters that some tokens stand for, without the spaces around them."""
     chosen = {token.position: token for token in tokens if token.position in run}
     first, last = chosen[run[0]], chosen[run[-1]]
     if any(token.special or token.start is None for token in chosen.values()):

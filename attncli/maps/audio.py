@@ -56,7 +56,7 @@ def open_sound(
 
 
 def _heard_part(choice: ShowOptions, frames: int) -> ShowOptions:
-    """Leave out the silence behind the sound, unless something else is asked for."""
+    """Leave out the silence after the sound, unless something else is asked for."""
     if choice.key == "all":
         return replace(choice, key=None)
     if choice.key is not None or choice.kind == "decoder" or choice.words or choice.pool is not None:

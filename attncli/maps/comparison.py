@@ -75,7 +75,7 @@ def _compared(
 
 
 def divergence_bits(weights: Tensor, reference: Tensor) -> Tensor:
-    """Give KL(weights ‖ reference) of each row in bits: Σ p·log₂(p/q), 0 where p is 0.
+    """Return KL(weights ‖ reference) of each row in bits: Σ p·log₂(p/q), 0 where p is 0.
 
     Finite wherever the weights put nothing on keys that the reference forbids.
 

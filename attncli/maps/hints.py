@@ -23,14 +23,14 @@ class Seen:
     keys: Tokens
 
     def weight(self, row: int, column: int) -> float:
-        """Give one weight; 0 where it is not among the strongest, and only these were kept."""
+        """Return one weight; 0 where it is not among the strongest, and only these were kept."""
         if self.matrix.listed is None:
             return float(self.matrix.values[row, column])
         found = self.matrix.listed.columns[row] == column
         return float(self.matrix.listed.weights[row][found].sum())
 
     def strongest(self, pairs: Iterator[tuple[int, int]]) -> tuple[float, Token, Token] | None:
-        """Give the pair of row and column with the largest weight; None where there are no pairs."""
+        """Return the pair of row and column with the largest weight; None where there are no pairs."""
         weight, row, column = max(((self.weight(*pair), *pair) for pair in pairs), default=(0.0, -1, -1))
         return None if row < 0 else (weight, self.queries[row], self.keys[column])
 
@@ -38,7 +38,7 @@ class Seen:
 def what_to_look_at(
     matrices: Sequence[Matrix], roles: Sequence[HeadRole], queries: Tokens, keys: Tokens
 ) -> str | None:
-    """Say in one line which head of those shown is worth a look, and what it does; None where none is known to.
+    """Return which of the heads shown is worth a look and what it does, in one line; None where none is known to.
 
     Args:
         roles: The strongest of each role first.
@@ -94,7 +94,7 @@ def _beside(seen: Seen, offset: int, where: str) -> str | None:
 
 
 def _alignment(seen: Seen) -> str | None:
-    """Say where a row of a translation looks: its token is what was written, and what is written next is looked for."""
+    """Return where a row of a translation looks: its token was written before, and the next one is looked for."""
     rows = [row for row, token in enumerate(seen.queries[:-1]) if seen.queries[row + 1].text.isalnum()]
     found = seen.strongest((row, column) for row in rows for column in range(len(seen.keys)))
     if found is None or found[0] < CLEAR:
@@ -116,14 +116,14 @@ _DESCRIBED: Mapping[str, Callable[[Seen], str | None]] = {
 
 
 def _behind_the_same(queries: Tokens, keys: Tokens) -> Iterator[tuple[int, int]]:
-    """Give the rows and columns of tokens and of what stood right behind the same token before."""
+    """Yield the rows and columns of tokens and of what stood right after the same token before."""
     ids = {token.position + 1: token.id for token in keys}
-    behind: dict[int | None, list[int]] = {}
+    after: dict[int | None, list[int]] = {}
     for column, key in enumerate(keys):
         if key.position in ids:
-            behind.setdefault(ids[key.position], []).append(column)
+            after.setdefault(ids[key.position], []).append(column)
     for row, query in enumerate(queries):
-        for column in () if query.special else behind.get(query.id, ()):
+        for column in () if query.special else after.get(query.id, ()):
             if keys[column].position <= query.position:
                 yield row, column
 

@@ -77,7 +77,7 @@ def _named(pattern: MaskOptions) -> tuple[str, Entry]:
 
 
 def _settings(kind: str, entry: Entry, pattern: MaskOptions) -> dict[str, Value]:
-    """Give the pattern's parameters their values, causality among them where it can be chosen.
+    """Return the pattern's parameters their values, causality among them where it can be chosen.
 
     Raises:
         UsageError: A parameter is not right, or the pattern does not come with, or without, causality.
@@ -105,7 +105,7 @@ def _causal_names() -> list[str]:
 
 
 def _shows_all(rows: int, keys: int, plan: Plan) -> bool:
-    """Tell whether every pair is shown, or a picture is enough.
+    """Return whether every pair is shown, or a picture is enough.
 
     Raises:
         TooLargeError: There are too many pairs for a form that lists them.
@@ -208,7 +208,7 @@ def _title(kind: str, entry: Entry, settings: Mapping[str, Value]) -> str:
 
 
 def _text_tokens(pattern: MaskOptions) -> Tokens | None:
-    """Give the tokens of the text; None where the pattern is one of bare positions.
+    """Return the tokens of the text; None where the pattern is one of bare positions.
 
     Raises:
         UsageError: The text is empty, or lengths were given as well.
@@ -226,7 +226,7 @@ def _text_tokens(pattern: MaskOptions) -> Tokens | None:
 
 
 def _lengths(pattern: MaskOptions, text: Tokens | None) -> tuple[int, int]:
-    """Give the number of rows and of keys."""
+    """Return the number of rows and of keys."""
     if text is not None:
         return len(text), len(text)
     rows = pattern.seq_len or _DEFAULT_LENGTH
@@ -234,7 +234,7 @@ def _lengths(pattern: MaskOptions, text: Tokens | None) -> tuple[int, int]:
 
 
 def _tokens_at(places: Sequence[int], text: Tokens | None) -> Tokens:
-    """Give the tokens, or bare positions, of some places."""
+    """Return the tokens, or bare positions, of some places."""
     if text is not None:
         return tuple(text[place] for place in places)
     return tuple(Token(place, None, str(place), str(place)) for place in places)

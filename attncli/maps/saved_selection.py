@@ -99,17 +99,17 @@ def choose_top(grid: MatrixGrid, top: int) -> MatrixGrid:
 
 
 def holds_only_strongest(grid: MatrixGrid) -> bool:
-    """Tell whether just the strongest keys of each row were saved: the others are undefined."""
+    """Return whether just the strongest keys of each row were saved: the others are undefined."""
     return grid.top is not None and any(map(_lacks_keys, grid.matrices))
 
 
 def fill(grid: MatrixGrid) -> MatrixGrid:
-    """Give matrices of which only the strongest keys were saved all their places; what is not known is NaN."""
+    """Fill matrices of which only the strongest keys were saved; what is not known is NaN."""
     return replace(grid, matrices=tuple(map(filled, grid.matrices)))
 
 
 def places(selection: Selection, saved: Sequence[int | str | None]) -> dict[int | str | None, int]:
-    """Give each saved layer (or head) that is chosen its place in the order asked for.
+    """Return each saved layer (or head) that is chosen its place in the order asked for.
 
     Raises:
         UsageError: One was not saved.
@@ -142,7 +142,7 @@ def _length(runs: NDArray[np.integer[Any]]) -> int:
 
 
 def _in_range(first: int, last: int, numbers: Sequence[int], what: str) -> list[int]:
-    """Give what was saved between two ends, the way the ends run; negative ends count back from the last saved."""
+    """Return what was saved between two ends, the way the ends run; negative ends count back from the last saved."""
     ends = [end if end >= 0 else 1 + max(numbers) + end for end in (first, last)]
     found = sorted(index for index in numbers if min(ends) <= index <= max(ends))
     if not found:
@@ -152,7 +152,7 @@ def _in_range(first: int, last: int, numbers: Sequence[int], what: str) -> list[
 
 
 def _columns(tokens: Tokens, spec: str | None, what: str) -> list[int]:
-    """Give the places of the tokens that are named, in the order named."""
+    """Return the places of the tokens that are named, in the order named."""
     if spec is None:
         return list(range(len(tokens)))
     places = {token.position: place for place, token in reversed(list(enumerate(tokens)))}
@@ -183,7 +183,7 @@ def _mean(group: Sequence[Matrix], what: str) -> Matrix:
 
 
 def _retitled(grid: MatrixGrid) -> MatrixGrid:
-    """Say in the title of weights which of them are left."""
+    """Name in the title the weights that are left."""
     header, kind = grid.header, grid.matrices[0].kind
     if header.command != "show" or header.source is None or kind is None:
         return grid

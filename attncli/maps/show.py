@@ -95,7 +95,7 @@ class Showing:
         return self._weights(queries, keys, rows, columns, written)
 
     def _least_maps(self) -> int:
-        """Say how many maps there will be at least; before the model runs, its heads are not known."""
+        """Return how many maps there will be at least; before the model runs, its heads are not known."""
         layers, heads = self.layers, self.heads
         all_layers = layers.mean or layers.ranges is None
         of_layers = 1 if all_layers else len(layers.resolve(self.source.depth(self.kind)))

@@ -194,7 +194,7 @@ def source_title(source: SourceInfo) -> str:
 
 
 def what_is_shown(matrices: Sequence[Matrix], kind: str) -> str:
-    """Say which attention some matrices are, for a title."""
+    """Return which attention some matrices are, for a title."""
     if len(matrices) != 1:
         return f"{_OF_KIND[kind]}, {len(matrices)} heads"
     only = matrices[0]
@@ -204,7 +204,7 @@ def what_is_shown(matrices: Sequence[Matrix], kind: str) -> str:
 
 
 def _first_token_notes(matrices: Sequence[Matrix], run: Run, queries: Tokens, keys: Tokens) -> list[str]:
-    """Say how much of a decoder's attention rests on the first token: that explains most surprises."""
+    """Return how much of a decoder's attention rests on the first token: that explains most surprises."""
     if run.source.kind == "scratch" or any(matrix.kind != "decoder" for matrix in matrices):
         return []
     share = first_token_share(matrices, queries, keys)
@@ -214,13 +214,13 @@ def _first_token_notes(matrices: Sequence[Matrix], run: Run, queries: Tokens, ke
     after = sum(token.position > 0 for token in queries)
     rows = len(_rows_that_see(matrices, queries, keys))
     whose = "of all attention goes" if rows == after else "of the attention of those that may see it goes"
-    maps, behind = "map" if len(matrices) == 1 else "maps", "row" if rows == 1 else "rows"
-    where = f"{len(matrices)} {maps}, {rows} {behind} after it"
+    maps, row_word = "map" if len(matrices) == 1 else "maps", "row" if rows == 1 else "rows"
+    where = f"{len(matrices)} {maps}, {rows} {row_word} after it"
     return [f'{100 * share:.0f} % {whose} to the first token, "{first}" ({where})']
 
 
 def first_token_share(matrices: Sequence[Matrix], queries: Tokens, keys: Tokens) -> float | None:
-    """Give the mean weight on position 0 over all matrices and all rows after it; None where there are no such rows.
+    """Return the mean weight on position 0 over all matrices and all rows after it; None where there are no such rows.
 
     Rows that may not attend to it in any of them, as those of later windows of a long text, are left out.
     """
@@ -232,7 +232,7 @@ def first_token_share(matrices: Sequence[Matrix], queries: Tokens, keys: Tokens)
 
 
 def _rows_that_see(matrices: Sequence[Matrix], queries: Tokens, keys: Tokens) -> list[int]:
-    """Give the rows after position 0 that may attend to it."""
+    """Return the rows after position 0 that may attend to it."""
     first = next((column for column, token in enumerate(keys) if token.position == 0), None)
     if first is None or not matrices:
         return []
@@ -243,7 +243,7 @@ def _rows_that_see(matrices: Sequence[Matrix], queries: Tokens, keys: Tokens) ->
 
 
 def _dead_row_notes(matrices: Sequence[Matrix]) -> list[str]:
-    """Say how many rows may attend to nothing: their weights are zeros, which is easily mistaken."""
+    """Return how many rows may attend to nothing: their weights are zeros, which is easily mistaken."""
     dead = max(map(_dead_rows, matrices), default=0)
     whose = (
         "1 row may attend to no key at all: its"

@@ -142,7 +142,7 @@ class Adapter:
         return replace(self, notes=tuple(dict.fromkeys(about)))
 
     def _is_for(self, model: Any, key: str) -> bool:
-        """Tell whether an adapter's weight is for a part that this model has, not for a task's head."""
+        """Return whether an adapter's weight is for a part that this model has, not for a task's head."""
         own = key.removeprefix("base_model.model.").removeprefix(f"{model.base_model_prefix}.")
         base = getattr(model, "base_model", model)
         return hasattr(base, own.partition(".")[0])

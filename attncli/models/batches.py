@@ -112,7 +112,7 @@ class RowRule:
     last: int = 0
 
     def first_for(self, kind: Kind) -> int:
-        """Give the first position that counts in a kind of attention."""
+        """Return the first position that counts in a kind of attention."""
         return self.first if self.first is not None else (2 if kind == "decoder" else 0)
 
 
@@ -150,7 +150,7 @@ class BatchedModel:
         self._start = start_token(self.loaded) if self.two_stacks and self.paired else None
 
     def depth(self, kind: Kind) -> int:
-        """Give the number of layers of the stack that has this kind of attention."""
+        """Return the number of layers of the stack that has this kind of attention."""
         return self._source.depth(kind)
 
     def encode(self, lines: Sequence[tuple[Line, str | None]], first_ordinal: int) -> list[Encoded | BadLine]:
@@ -267,7 +267,7 @@ class BatchedModel:
         return sides
 
     def _decoder_side(self, side: Side | str) -> Side | str:
-        """Give what the decoder reads to predict a target: the start token, then the target without its last token."""
+        """Return what the decoder reads to predict a target: a start token, then the target without its last token."""
         if isinstance(side, str) or side.ids[0] == self._start:
             return side
         assert self._start is not None
@@ -289,7 +289,7 @@ class BatchedModel:
         return slice(0, count) if self.padding == "right" else slice(length - count, length)
 
     def _punctuation(self, ids: Tensor) -> Tensor:
-        """Tell which ids are nothing but punctuation marks."""
+        """Return which ids are nothing but punctuation marks."""
         new = [one for one in torch.unique(ids).tolist() if one >= 0 and one not in self._marks]
         if new:
             backend = self.loaded.tokenizer.backend_tokenizer
@@ -317,7 +317,7 @@ class BatchedModel:
         return inputs
 
     def _batch(self, kind: Kind, queries: Axis, keys: Axis) -> Batch:
-        """Say which rows count: content tokens from some position on."""
+        """Return which rows count: content tokens from some position on."""
         place = queries.present.long().cumsum(dim=1) - 1
         left = queries.present.sum(dim=1, keepdim=True) - place
         rows = (
@@ -334,7 +334,7 @@ class BatchedModel:
         return sources, self._order(targets, texts, seed + 1) if targets else None
 
     def _order(self, sides: Sequence[Side], texts: Sequence[Encoded], seed: int) -> Tensor:
-        """Give for each place the place of the token that goes there."""
+        """Return for each place the place of the token that goes there."""
         length = max(len(side.ids) for side in sides)
         order = torch.arange(length).repeat(len(sides), 1)
         for row, (side, text) in enumerate(zip(sides, texts, strict=True)):
@@ -363,7 +363,7 @@ def cut_into_batches(texts: Iterable[Encoded], most: int) -> list[list[Encoded]]
 
 
 def is_punctuation(text: str) -> bool:
-    """Tell whether a text is nothing but punctuation marks, as Unicode has them.
+    """Return whether a text is nothing but punctuation marks, as Unicode has them.
 
     >>> is_punctuation(" ."), is_punctuation("it's"), is_punctuation("")
     (True, False, False)

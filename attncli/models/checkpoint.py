@@ -8,6 +8,7 @@ model does not take must not belong to the parts that attention is computed by: 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,27 @@ def check_sizes(mismatched: Iterable[tuple[str, Iterable[int], Iterable[int]]], 
             f"{where}: {safe_label(key)} is {sizes[0]} in the weights, and {sizes[1]} by config.json",
             "its config.json and its weights do not belong together",
         )
+
+
+@contextmanager
+def whole_report() -> Iterator[None]:
+    """Let transformers' report name every missing weight, also those that the model's class would leave out of it."""
+    from transformers import PreTrainedModel
+
+    adjust = PreTrainedModel._adjust_missing_and_unexpected_keys
+
+    def adjust_unexpected_only(model: Any, *arguments: Any) -> None:
+        ignored, model._keys_to_ignore_on_load_missing = model._keys_to_ignore_on_load_missing, None
+        try:
+            adjust(model, *arguments)
+        finally:
+            model._keys_to_ignore_on_load_missing = ignored
+
+    PreTrainedModel._adjust_missing_and_unexpected_keys = adjust_unexpected_only
+    try:
+        yield
+    finally:
+        PreTrainedModel._adjust_missing_and_unexpected_keys = adjust
 
 
 def check_filled(
@@ -162,7 +184,7 @@ def _tensors(folder: Path | None, keys: Collection[str]) -> dict[str, Tensor]:
 
 
 def _belongs_to_a_part(model: Any, key: str) -> bool:
-    """Tell whether a weight that the model does not take lies in a part that the model has.
+    """Return whether a weight that the model does not take lies in a part that the model has.
 
     A task's head lies beside these parts: nothing of its path is in the model. So do further layers (a model that was
     cut, a predictor of further tokens). A buffer that the model computes is not needed from the file, nor is what
@@ -182,7 +204,7 @@ def _belongs_to_a_part(model: Any, key: str) -> bool:
 
 
 def _is_computed(tensor: Tensor | None) -> bool:
-    """Tell by its numbers whether a tensor is what models compute themselves.
+    """Return whether a tensor's numbers are those that models compute themselves.
 
     Masks of zeros and ones, positions, inverse frequencies of a rotation, minus infinity, a counter.
     """

@@ -59,7 +59,7 @@ def resolve_model_folder(name: str, revision: str = "main") -> Path | None:
 
 
 def is_gguf(where: str | Path) -> bool:
-    """Tell whether a model is a GGUF file, which holds config, weights and tokenizer in one."""
+    """Return whether a model is a GGUF file, which holds config, weights and tokenizer in one."""
     return Path(where).suffix.lower() == ".gguf" and Path(where).is_file()
 
 
@@ -79,7 +79,7 @@ def _transformer_in(folder: Path) -> Path:
 
 
 def hub_cache() -> Path:
-    """Give the folder that the hub's client keeps downloads in, by the same environment variables."""
+    """Return the folder that the hub's client keeps downloads in, by the same environment variables."""
     environment = os.environ
     for variable in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"):
         if environment.get(variable):

@@ -70,11 +70,11 @@ class GeneratedSource:
         return self.whole.kinds
 
     def depth(self, kind: Kind) -> int:
-        """Give the number of layers of the stack that has this kind of attention."""
+        """Return the number of layers of the stack that has this kind of attention."""
         return self.whole.depth(kind)
 
     def axes(self, kind: Kind) -> tuple[Tokens, Tokens]:
-        """Give the query and key tokens of a kind of attention, the written ones included."""
+        """Return the query and key tokens of a kind of attention, the written ones included."""
         return self.whole.axes(kind)
 
     @torch.inference_mode()
@@ -153,7 +153,7 @@ def write(
 
 
 def _start(loaded: Loaded, prepared: Prepared, given: Sequence[int]) -> tuple[Tensor, Tokens]:
-    """Give what the decoder reads first: the prompt, or an encoder–decoder's start token, or what is given."""
+    """Return what the decoder reads first: the prompt, or an encoder–decoder's start token, or what is given."""
     if not loaded.model.config.is_encoder_decoder:
         return prepared.inputs["input_ids"], prepared.queries["decoder"]
     numbers = list(given) or [start_token(loaded)]
@@ -282,7 +282,7 @@ class _Chosen:
 
 
 def _placed(operation: AttentionOperation, kind: Kind, seen: int) -> AttentionOperation:
-    """Give a step's rows and columns their true positions.
+    """Return a step's rows and columns their true positions.
 
     A sliding layer's cache has dropped old keys, and nothing passed to it tells: counted from the end, key j of
     `keys` stands at ``seen + rows − keys + j``.

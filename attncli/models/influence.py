@@ -49,7 +49,7 @@ def attention_containers(model: nn.Module) -> frozenset[str]:
 
 
 def in_a_layer(key: str, containers: Collection[str]) -> bool:
-    """Tell whether a name lies in one of the numbered layers of some lists."""
+    """Return whether a name lies in one of the numbered layers of some lists."""
     number = _NUMBER.search(key)
     return number is not None and key[: number.start()] in containers
 
@@ -73,7 +73,7 @@ def _learned(model: Any, key: str) -> Tensor | None:
 
 
 def _is_left_out_of_files(model: Any, key: str) -> bool:
-    """Tell whether a class of the model's family declares that its checkpoints lack a weight."""
+    """Return whether a class of the model's family declares that its checkpoints lack a weight."""
     classes = vars(sys.modules[type(model).__module__]).values()
     lists = ("_keys_to_ignore_on_load_missing", "_keys_to_ignore_on_save")
     patterns = {pattern for kind in classes for name in lists for pattern in getattr(kind, name, None) or ()}
@@ -82,7 +82,7 @@ def _is_left_out_of_files(model: Any, key: str) -> bool:
 
 
 def _is_computed(model: Any, module: nn.Module, own: str) -> bool:
-    """Tell whether a parameter comes out the same, and is no constant, when its module is initialised again."""
+    """Return whether a parameter comes out the same, and is no constant, when its module is initialised again."""
     again = deepcopy(module)
     for tensor in again.parameters(recurse=False):
         tensor.data.zero_()

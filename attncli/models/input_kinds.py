@@ -32,7 +32,7 @@ def inputs_of(name: str, options: LoadOptions) -> Inputs:
     """Read off a model's config what it takes.
 
     Raises:
-        ModelError: It is not to be had.
+        ModelError: It is not available.
     """
     config = config_of(name, options)
     main = getattr(model_of(config), "main_input_name", "input_ids")

@@ -116,7 +116,7 @@ def load(name: str, options: LoadOptions | None = None, *, tokenizer: bool = Tru
             (CLIP), it is the first with a tokenizer and the second without.
 
     Raises:
-        ModelError: It is not to be had: no such folder or name, no weights, no tokenizer, a broken file.
+        ModelError: It is not available: no such folder or name, no weights, no tokenizer, a broken file.
         UsageError: An option does not fit (a dtype or device that does not exist).
     """
     options = options or LoadOptions()
@@ -162,7 +162,7 @@ def config_of(name: str, options: LoadOptions) -> Any:
     """Read a model's config alone; of an adapter, its base model's.
 
     Raises:
-        ModelError: It is not to be had.
+        ModelError: It is not available.
     """
     _quiet_transformers()
     with _translated(name, options):
@@ -236,7 +236,7 @@ def _load_tokenizer(where: str | Path, options: LoadOptions) -> Any:
 
 
 def _check_tokenizer(folder: Path) -> None:
-    """Say which of a tokenizer's files is broken, if any is."""
+    """Raise for the file of a tokenizer that is broken, if any is."""
     for name in _TOKENIZER_SETTINGS:
         if (folder / name).is_file():
             read_json(folder / name, safe_label(str(folder)))
@@ -247,7 +247,7 @@ def _check_tokenizer(folder: Path) -> None:
 def _load_model(where: str | Path, options: LoadOptions, *, picture: bool) -> Any:
     from transformers import AutoConfig
 
-    from attncli.models.checkpoint import check_filled, check_quantisation, check_sizes
+    from attncli.models.checkpoint import check_filled, check_quantisation, check_sizes, whole_report
 
     keywords = _common(where, options) | {
         "dtype": _dtype(options),
@@ -264,9 +264,10 @@ def _load_model(where: str | Path, options: LoadOptions, *, picture: bool) -> An
     if in_towers:
         check_whole(config, name)
     check_quantisation(config, where if isinstance(where, Path) else None, name)
-    model, report = _model_class(config, options).from_pretrained(
-        _place(where), output_loading_info=True, adapter_kwargs=WITHOUT, **keywords
-    )
+    with whole_report():
+        model, report = _model_class(config, options).from_pretrained(
+            _place(where), output_loading_info=True, adapter_kwargs=WITHOUT, **keywords
+        )
     check_sizes(report["mismatched_keys"], name)
     folder = resolve_model_folder(str(where), options.revision or "main")
     if folder != where:  # it has been downloaded just now

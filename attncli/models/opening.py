@@ -29,10 +29,10 @@ class Opened(Protocol):
         """The kinds of attention it has."""
 
     def depth(self, kind: Kind) -> int:
-        """Give the number of layers with a kind of attention."""
+        """Return the number of layers with a kind of attention."""
 
     def axes(self, kind: Kind) -> tuple[Tokens, Tokens]:
-        """Give query and key tokens."""
+        """Return query and key tokens."""
 
     def run(self, observers: Sequence[Observer]) -> Run:
         """Run forward once."""
@@ -73,7 +73,7 @@ def open_source(
         stride: By how many tokens windows advance over a text that is longer than the model reads.
 
     Raises:
-        AttnCliError: It is not to be had, or does not take this text.
+        AttnCliError: It is not available, or does not take this text.
     """
     for one in (text, pair):
         refuse_medium(one)
@@ -120,7 +120,7 @@ def medium_for(text: str, model: ModelOptions, output: OutputOptions) -> Medium 
     """Return whether a text names a picture or a sound that the model is to look at, or to hear.
 
     Raises:
-        AttnCliError: The file is not there, or the model does not take such a thing, or is not to be had.
+        AttnCliError: The file is not there, or the model does not take such a thing, or is not available.
     """
     medium = medium_of(text)
     if medium is None or model.model in (None, "scratch", *shipped_models()):
@@ -148,7 +148,7 @@ def check_reads(model: ModelOptions, output: OutputOptions, text: str | None = N
         text: What it is to read, where that is one text; it may be the name of a file that is not there.
 
     Raises:
-        AttnCliError: It takes something else, or is not to be had.
+        AttnCliError: It takes something else, or is not available.
     """
     assert model.model is not None
     with sign_of_life(f"loading {safe_label(model.model)} …", output):
@@ -165,7 +165,7 @@ def check_reads(model: ModelOptions, output: OutputOptions, text: str | None = N
 
 
 def model_name(model: ModelOptions, scratch: ScratchOptions, pair: str | None = None) -> str:
-    """Say which model is meant: the one named, the scratch model where its options are used, else the default."""
+    """Return which model is meant: the one named, the scratch model where its options are used, else the default."""
     if model.model is not None:
         return model.model
     asked = scratch.given() or pair is not None or scratch.seed is not None
@@ -294,7 +294,7 @@ def _open_writer(
 
 
 def load_options(model: ModelOptions) -> LoadOptions:
-    """Give the options of loading among those of a model."""
+    """Return the options of loading among those of a model."""
     from attncli.models.loading import LoadOptions
 
     return LoadOptions(

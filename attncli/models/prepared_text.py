@@ -116,7 +116,7 @@ def _prepare_two_stacks(loaded: Loaded, text: str, pair: str | None, truncate: b
 
 
 def _decoder_input(loaded: Loaded, ids: Tensor, tokens: Tokens) -> tuple[Tensor, Tokens]:
-    """Give what the decoder reads to predict a target: the start token, then the target without its last token.
+    """Return what the decoder reads to predict a target: the start token, then the target without its last token.
 
     A tokenizer that begins with the start token by itself has done so already.
     """
@@ -216,7 +216,7 @@ def tokenize(loaded: Loaded, **given: Any) -> Any:
 
 
 def without_row(loaded: Loaded, ids: Sequence[int], *, target: bool = False) -> str | None:
-    """Say which token the model's embedding has no row for; None where it has all."""
+    """Return which token the model's embedding has no row for; None where it has all."""
     rows = limits.embedding_rows(loaded.model, target=target)
     if rows is None or max(ids, default=0) < rows:
         return None

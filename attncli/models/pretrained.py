@@ -63,11 +63,11 @@ class PretrainedSource:
         return tuple(kind for kind in KINDS if kind in self.prepared.queries)
 
     def depth(self, kind: Kind) -> int:
-        """Give the number of layers of the stack that has this kind of attention."""
+        """Return the number of layers of the stack that has this kind of attention."""
         return self.stacks.depth(kind)
 
     def axes(self, kind: Kind) -> tuple[Tokens, Tokens]:
-        """Give the query and key tokens of a kind of attention."""
+        """Return the query and key tokens of a kind of attention."""
         return self.prepared.queries[kind], self.prepared.keys[kind]
 
     @torch.inference_mode()
@@ -95,7 +95,7 @@ class PretrainedSource:
             _batch(self.prepared.inputs),
             stacks=self.stacks,
             fast=self.fast,
-            may_stop=not hasattr(model, "hf_device_map"),  # accelerate wants to clear up behind each module
+            may_stop=not hasattr(model, "hf_device_map"),  # accelerate wants to clear up after each module
         )
         with watch.watching(), without_cache(model), suppress(Enough):
             self._forward(model)
@@ -116,7 +116,7 @@ class PretrainedSource:
         )
 
     def _what_was_seen(self, emitter: Emitter) -> list[str]:
-        """Say which layers of a hybrid model have no softmax attention, and whose weights are the model's own."""
+        """Return which layers of a hybrid model have no softmax attention, and whose weights are the model's own."""
         notes = []
         if any(report.capture == "eager" and report.output_error is None for report in emitter.reports):
             notes.append(
@@ -155,7 +155,7 @@ class PretrainedSource:
             raise CaptureError(f"{self.loaded.family} does not run on this input: {reason}") from error
 
     def result(self, emitter: Emitter, notes: Sequence[str]) -> Run:
-        """Tell what a run has shown to an emitter."""
+        """Return what a run has shown to an emitter."""
         notes = [*notes, *self._what_was_seen(emitter)]
         model, options, adapter = self.loaded.model, self.loaded.options, self.loaded.adapter
         captures = {report.capture for report in emitter.reports}
@@ -222,7 +222,7 @@ def open_model(
         fast: See `PretrainedSource`.
 
     Raises:
-        ModelError: The model is not to be had.
+        ModelError: The model is not available.
         UsageError: The text is empty or too long, or the model takes no text.
     """
     loaded = load(name, options)

@@ -48,7 +48,7 @@ def complete(tokenizer: Tokenizer, folder: Path) -> None:
 
 
 def note_on_class(tokenizer: Tokenizer, folder: Path) -> str | None:
-    """Tell which of transformers' classes splits a text in another way than the file; None where none is known to."""
+    """Return which of transformers' classes splits a text in another way than the file; None where none is known to."""
     config = _read(folder / "tokenizer_config.json")
     named = config.get("tokenizer_class") or f"{_read(folder / 'config.json').get('model_type')}Tokenizer"
     name = str(named).removesuffix("Fast").removesuffix("Tokenizer")

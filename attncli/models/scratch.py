@@ -234,11 +234,11 @@ class ScratchSource:
         return tuple(kind for kind in KINDS if kind in have)
 
     def depth(self, kind: Kind) -> int:
-        """Give the number of layers that have this kind of attention."""
+        """Return the number of layers that have this kind of attention."""
         return self.depth_of_all if kind in self.kinds else 0
 
     def axes(self, kind: Kind) -> tuple[Tokens, Tokens]:
-        """Give the query and key tokens of a kind of attention."""
+        """Return the query and key tokens of a kind of attention."""
         target = self.source_tokens if self.target_tokens is None else self.target_tokens
         if kind == "encoder":
             return self.source_tokens, self.source_tokens
@@ -272,7 +272,7 @@ class ScratchSource:
         )
 
     def first_projections(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Give query, key and value of the first layer, ``(1, heads, query, head_dim)`` each."""
+        """Return query, key and value of the first layer, ``(1, heads, query, head_dim)`` each."""
         block = cast(Block, self._stacks[0][1][0])
         with torch.inference_mode():
             return block.attention.project(block.norms[0](self.embed(self.source_tokens)))
@@ -299,7 +299,7 @@ class ScratchSource:
         return x
 
     def embed(self, tokens: Tokens, *, positions: bool = True) -> Float[Tensor, "1 query d_model"]:
-        """Give each word a vector that depends on the word and the seed alone, plus its position.
+        """Return each word a vector that depends on the word and the seed alone, plus its position.
 
         Args:
             positions: Whether positions are added.

@@ -49,7 +49,7 @@ def shipped_models() -> tuple[str, ...]:
 
 
 def shipped_folder(name: str | None) -> Path | None:
-    """Give the folder of a shipped model; None where `name` is none. A path (``./tiny-decoder``) never is."""
+    """Return the folder of a shipped model; None where `name` is none. A path (``./tiny-decoder``) never is."""
     return MODELS / name if name in shipped_models() else None
 
 
@@ -60,7 +60,7 @@ def card(name: str) -> Card:
 
 
 def roles_of(name: str) -> tuple[HeadRole, ...]:
-    """Give what the heads of a model are known to do: nothing where it is no shipped one."""
+    """Return what the heads of a model are known to do: nothing where it is no shipped one."""
     return card(name).roles if name in shipped_models() else ()
 
 

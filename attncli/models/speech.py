@@ -42,7 +42,7 @@ class Sound:
         return len(self.samples) / self.rate
 
     def at(self, rate: int) -> Sound:
-        """Give the same sound at another rate, with what both rates can hold of its spectrum."""
+        """Return the same sound at another rate, with what both rates can hold of its spectrum."""
         if rate == self.rate:
             return self
         length = round(len(self.samples) * rate / self.rate)
@@ -91,7 +91,7 @@ class Heard:
 
     @property
     def without_silence(self) -> GeneratedSource:
-        """Give the source with the note that silence is not shown."""
+        """Return the source with the note that silence is not shown."""
         whole = self.source.whole
         notes = (*whole.prepared.notes, self.silence) if self.silence else whole.prepared.notes
         return replace(self.source, whole=replace(whole, prepared=replace(whole.prepared, notes=notes)))
@@ -155,8 +155,8 @@ def _frame_tokens(count: int, step: float) -> Tokens:
 def _silence(end: float, until: float) -> str:
     if end >= until:
         return ""
-    behind = f"weight on the {until - end:.1f} s of silence behind it is left out (--key all)"
-    return f"the sound ends at {end:.2f} s: {behind}"
+    after = f"weight on the {until - end:.1f} s of silence after it is left out (--key all)"
+    return f"the sound ends at {end:.2f} s: {after}"
 
 
 def _notes(sound: Sound, heard: Sound, most: int) -> tuple[str, ...]:
@@ -170,7 +170,7 @@ def _notes(sound: Sound, heard: Sound, most: int) -> tuple[str, ...]:
 
 
 def _prompt(loaded: Loaded, inputs: dict[str, torch.Tensor]) -> Sequence[int]:
-    """Give what the decoder starts from: the language where there are several, to transcribe, without timestamps."""
+    """Return what the decoder starts from: the language where there are several, to transcribe, without timestamps."""
     settings = loaded.model.generation_config
     start = [int(settings.decoder_start_token_id)]
     languages = getattr(settings, "lang_to_id", None)

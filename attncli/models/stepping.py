@@ -96,7 +96,7 @@ def _last_row_alone(model: Any) -> Iterator[None]:
 
 @contextmanager
 def _explained(loaded: Loaded) -> Iterator[None]:
-    """Say a failure of the model in our words."""
+    """Yield a failure of the model in our words."""
     try:
         yield
     except torch.OutOfMemoryError:

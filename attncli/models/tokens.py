@@ -47,7 +47,7 @@ def load_tokenizer(folder: Path) -> Tokenizer:
 def tokens_from_encoding(
     tokenizer: Tokenizer, encoding: Encoding, *, text: str, pair: str | None = None
 ) -> Tokens:
-    """Say of each position of an encoding what it stands for.
+    """Return what each position of an encoding stands for.
 
     Offsets are in characters of `text`, or of `pair` for its second sequence. They take in the leading space
     that some tokenizers leave out of the offsets but not of the piece, and the marks of a character that its
@@ -74,7 +74,7 @@ def tokens_from_encoding(
 
 
 def tokens_from_ids(tokenizer: Tokenizer, ids: Iterable[int]) -> Tokens:
-    """Say what each of some ids stands for, where there is no text to point into (a generated output)."""
+    """Return what each of some ids stands for, where there is no text to point into (a generated output)."""
     reader = _Reader(tokenizer)
     tokens: list[Token] = []
     for position, number in enumerate(ids):

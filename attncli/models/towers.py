@@ -9,7 +9,7 @@ from attncli.errors import ModelError
 
 
 def has_towers(config: Any) -> bool:
-    """Tell whether a config is that of a model that embeds texts and pictures apart."""
+    """Return whether a config is that of a model that embeds texts and pictures apart."""
     whole = model_of(config)
     return all(hasattr(whole, f"get_{what}_features") for what in ("text", "image"))
 

@@ -84,21 +84,21 @@ class TrainedSource:
         return tuple(kind for kind in KINDS if self.depth(kind))
 
     def depth(self, kind: Kind) -> int:
-        """Give the number of layers that have this kind of attention."""
+        """Return the number of layers that have this kind of attention."""
         shape = self.model.shape
         if kind == "encoder":
             return shape.encoder_layers
         return shape.decoder_layers if kind == "decoder" or self.card.is_pair else 0
 
     def axes(self, kind: Kind) -> tuple[Tokens, Tokens]:
-        """Give the query and key tokens of a kind of attention."""
+        """Return the query and key tokens of a kind of attention."""
         target = self.tokens if self.target_tokens is None else self.target_tokens
         if kind == "encoder":
             return self.tokens, self.tokens
         return target, self.tokens if kind == "cross" else target
 
     def reordered(self, order: Sequence[int], target: Sequence[int] | None = None) -> TrainedSource:
-        """Give the same model over the same tokens in another order, each side's by itself."""
+        """Return the same model over the same tokens in another order, each side's by itself."""
         other = copy(self)
         other.tokens = _in_order(self.tokens, order)
         other.ids = _ids(other.tokens)
@@ -193,7 +193,7 @@ def load_transformer(folder: Path, card: Card) -> Transformer:
 
 
 def site_of(name: str, operation: AttentionOperation) -> Site:
-    """Give the site of an attention module, by its name: ``decoder.0.cross``."""
+    """Return the site of an attention module, by its name: ``decoder.0.cross``."""
     stack, layer, part = name.split(".")
     kind: Kind = "cross" if part == "cross" else "encoder" if stack == "encoder" else "decoder"
     return Site(kind, int(layer), operation.heads, operation.kv_heads, name)

@@ -93,7 +93,7 @@ def _unprepared(loaded: Loaded, reason: str) -> ModelError:
 
 
 def _patches(loaded: Loaded, shape: tuple[int, ...]) -> tuple[int, int]:
-    """Give the number of patches down and across."""
+    """Return the number of patches down and across."""
     size = getattr(loaded.model.config, "patch_size", None)
     down, across = size if isinstance(size, list | tuple) and len(size) == 2 else (size, size)
     if not (isinstance(down, int) and isinstance(across, int) and len(shape) == 4):

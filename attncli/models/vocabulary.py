@@ -1,7 +1,7 @@
 """What a tokenizer's vocabulary pieces stand for: ``Ġthe``, ``▁the``, ``##ed`` and ``<0xE2>`` back to text.
 
 A vocabulary writes its pieces in one of a few dialects. `dialect_of` reads from the tokenizer's own parts
-which ones it speaks, and `decode` turns one piece into the text (or the loose bytes) behind it.
+which ones it speaks, and `decode` turns one piece into the text (or the loose bytes) after it.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class Frame:
     Args:
         total: Number of tokens, specials included.
         lead: Number of special tokens before the text.
-        tail: Number of special tokens behind it.
+        tail: Number of special tokens after it.
     """
 
     total: int
@@ -76,7 +76,7 @@ class Frame:
             start, known = start + stride, stop
 
     def spans(self, window: Window) -> Iterator[tuple[range, int]]:
-        """Give runs of a window's tokens, and how far each stands further on in the whole text."""
+        """Yield runs of a window's tokens, and how far each stands further on in the whole text."""
         end = window.length - self.tail
         yield range(0, self.lead), 0
         yield range(self.lead, end), window.shift
@@ -105,11 +105,11 @@ class StridedSource:
         return self.first.kinds
 
     def depth(self, kind: Kind) -> int:
-        """Give the number of layers of the stack that has this kind of attention."""
+        """Return the number of layers of the stack that has this kind of attention."""
         return self.first.depth(kind)
 
     def axes(self, kind: Kind) -> tuple[Tokens, Tokens]:
-        """Give the query and key tokens: the whole text's."""
+        """Return the query and key tokens: the whole text's."""
         return self.tokens, self.tokens
 
     def run(self, observers: Sequence[Observer]) -> Run:
@@ -232,7 +232,7 @@ class _Placed:
         return cast(LayerObserver, self.observer).sought
 
     def wants_rows(self) -> bool:
-        """Tell whether the observer wants any row that the window has to give."""
+        """Return whether the observer wants any row that the window has to give."""
         return any(len(self._rows(wanted)) for wanted in self._requests.values() if wanted is not None)
 
     def _rows(self, wanted: Request) -> range:
@@ -268,7 +268,7 @@ class _Placed:
 
 
 def _rows_of(block: WeightBlock, rows: range) -> WeightBlock:
-    """Give some rows of a block."""
+    """Return some rows of a block."""
     if rows == block.rows:
         return block
     part = slice(rows.start - block.rows.start, rows.stop - block.rows.start)

@@ -72,7 +72,7 @@ class AllowedSpans(InLayers):
             rows[row - self._rows.start] = found[row - first]
 
     def spans(self, layer: int, head: int) -> Sequence[Spans] | None:
-        """Give each row's runs ``(runs, 2)``, first and last key; None where every row may attend to every key."""
+        """Return each row's runs ``(runs, 2)``, first and last key; None where every row may attend to every key."""
         nothing = np.zeros((0, 2), np.int32)
         shared, own = self._kept.get((layer, None), []), self._kept.get((layer, head), [])
         places = range(max(len(shared), len(own)))
@@ -82,7 +82,7 @@ class AllowedSpans(InLayers):
 
 
 def runs_of_rows(mask: NDArray[np.bool_], first_key: int = 0) -> list[Spans]:
-    """Give each row's runs of True, first and last place.
+    """Return each row's runs of True, first and last place.
 
     >>> [runs.tolist() for runs in runs_of_rows(np.array([[True, True, False, True], [False] * 4]))]
     [[[0, 1], [3, 3]], []]

@@ -57,7 +57,7 @@ def heads_in(block: WeightBlock, wanted: Sequence[int]) -> tuple[Part, Part]:
 
 
 def _as_part(places: list[int]) -> Part:
-    """Give a slice for places that follow each other."""
+    """Return a slice for places that follow each other."""
     if places and places == list(range(places[0], places[0] + len(places))):
         return slice(places[0], places[0] + len(places))
     return places

@@ -46,7 +46,7 @@ class MaskOnly(InLayers):
         return Request(heads=(0,))
 
     def update(self, block: WeightBlock) -> None:
-        """Keep the mask of a block; what lies before and behind its keys is ruled out."""
+        """Keep the mask of a block; what lies before and after its keys is ruled out."""
         if 0 not in block.heads:
             return
         mask = np.zeros((len(block.rows), self.key_len), np.bool_)
@@ -62,7 +62,7 @@ class MaskOnly(InLayers):
             rows[row] = self._known.setdefault(packed, packed)
 
     def groups(self) -> list[tuple[tuple[int, ...], NDArray[np.bool_]]]:
-        """Give each distinct mask with the layers that use it, in order of the first of them."""
+        """Return each distinct mask with the layers that use it, in order of the first of them."""
         groups: dict[tuple[bytes, ...], list[int]] = {}
         for layer in sorted(self._kept):
             groups.setdefault(tuple(self._kept[layer]), []).append(layer)

@@ -130,7 +130,7 @@ class PooledPicture(InLayers):
             layer.counts[0, row_cells, key_cells] += counts[0]
 
     def matrices(self) -> tuple[Matrix, ...]:
-        """Give the pictures, by layer and head in the order asked for."""
+        """Return the pictures, by layer and head in the order asked for."""
         layers = [self._kept[layer] for layer in self._wanted_layers if layer in self._kept]
         made = [layer.matrices(self.how) for layer in layers]
         if not self.layers.mean or not made:
@@ -178,7 +178,7 @@ class _Layer:
         return seen + len(weights) == len(self.heads)
 
     def take_mean(self, rows: range) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-        """Give the mean over heads of some rows, ``(1, rows, keys)``, and forget them."""
+        """Return the mean over heads of some rows, ``(1, rows, keys)``, and forget them."""
         total, allowed, seen = self.open.pop(rows.start)
         return total[None] / np.float32(seen), allowed[None]
 
@@ -209,7 +209,7 @@ class _Layer:
 
 
 def _cells(edges: Sequence[int], part: range) -> tuple[slice, list[int]]:
-    """Give which cells a range of positions touches, and where each begins within it."""
+    """Return which cells a range of positions touches, and where each begins within it."""
     first = int(np.searchsorted(edges, part.start, side="right")) - 1
     last = int(np.searchsorted(edges, part.stop, side="left"))
     return slice(first, last), [max(edges[cell], part.start) - part.start for cell in range(first, last)]

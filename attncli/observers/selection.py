@@ -29,7 +29,7 @@ class Selection:
     mean: bool = False
 
     def resolve(self, count: int) -> tuple[int, ...]:
-        """Give the indices, each once, in the order asked for.
+        """Return the indices, each once, in the order asked for.
 
         Args:
             count: How many there are.
@@ -83,7 +83,7 @@ def parse_selection(text: str, what: str, *, no_mean: str = "") -> Selection:
     """Read a selection.
 
     Args:
-        text: ``3``, ``0,2,5-7``, ``-1``, ``all``, ``mean``, or a list with ``:mean`` behind it (``0-3:mean``).
+        text: ``3``, ``0,2,5-7``, ``-1``, ``all``, ``mean``, or a list with ``:mean`` after it (``0-3:mean``).
         what: ``layer`` or ``head``, for messages.
         no_mean: Why there is no mean of them here, where that is so.
 

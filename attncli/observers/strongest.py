@@ -94,7 +94,7 @@ class StrongestKeys(InLayers):
         kept.weights[heads, rows, :found] = values.numpy(force=True)
 
     def strongest(self) -> dict[int, Strongest]:
-        """Give what was kept, by layer in the order asked for."""
+        """Return what was kept, by layer in the order asked for."""
         return {layer: self._kept[layer] for layer in self._wanted_layers if layer in self._kept}
 
 

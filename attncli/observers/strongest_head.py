@@ -23,7 +23,7 @@ class Told:
     where: str = ""
 
     def why(self) -> str:
-        """Say why this head."""
+        """Return why this head."""
         return (
             f"layer {self.layer} head {self.head}: of {self.heads} heads the one that gives a single word{self.where} "
             f"the most weight, {self.weight:.2f} to “{self.key.label}”; --layer and --head name another"

@@ -99,7 +99,7 @@ class FullWeights(InLayers):
         )
 
     def matrices(self) -> tuple[Matrix, ...]:
-        """Give the maps, by layer and head in the order asked for."""
+        """Return the maps, by layer and head in the order asked for."""
         layers = [self._kept[layer] for layer in self._wanted_layers if layer in self._kept]
         if self.layers.mean and layers:
             return tuple(_mean_over_layers(layers, self.heads.mean))

@@ -89,5 +89,5 @@ class WordWeights(InLayers):
         np.add.at(layer.values, (heads[:, None], self._pair[here][None, :]), weights)
 
     def found(self) -> Iterator[LayerWords]:
-        """Give what was kept, layer by layer in the order asked for."""
+        """Return what was kept, layer by layer in the order asked for."""
         return (self._kept[layer] for layer in self._wanted_layers if layer in self._kept)

@@ -65,7 +65,7 @@ def draw(flow: Sequence[Node], options: Options) -> list[str]:
 
 
 def _places(flow: Sequence[Node], texts: Mapping[str, Sequence[str]], width: int) -> dict[str, Place]:
-    """Give each node its place.
+    """Return each node its place.
 
     The fullest level is spread out evenly. What comes after stands in the middle of what it comes from, and what
     comes before in the middle of what comes from it.
@@ -118,7 +118,7 @@ def _on_level(
 
 
 def _room(name: str, here: Mapping[str, int], passing: Sequence[int], width: int) -> int:
-    """Give the cells that a node's text may have, between its neighbours and the lines that pass."""
+    """Return the cells that a node's text may have, between its neighbours and the lines that pass."""
     centre = here[name]
     halves = [centre, width - 1 - centre]
     halves += [abs(centre - other) // 2 - 1 for neighbour, other in here.items() if neighbour != name]
@@ -127,7 +127,7 @@ def _room(name: str, here: Mapping[str, int], passing: Sequence[int], width: int
 
 
 def _lines(flow: Sequence[Node], places: Mapping[str, Place]) -> list[tuple[int, int, int]]:
-    """Give the first level, the last level and the column of each line between two nodes."""
+    """Return the first level, the last level and the column of each line between two nodes."""
     ends = [(places[name], places[node.name]) for node in flow for name in node.inputs]
     return [(start.level, end.level, start.centre) for start, end in ends]
 

@@ -43,7 +43,7 @@ def arrange(matrices: Sequence[Matrix], most_across: int) -> list[Place]:
 def by_layer_and_head(
     matrices: Sequence[Matrix], members: Sequence[int]
 ) -> dict[int, tuple[int, int]] | None:
-    """Give each matrix the row of its layer and the column of its head; None where that is no good layout."""
+    """Return each matrix the row of its layer and the column of its head; None where that is no good layout."""
     if labelled([matrices[index] for index in members]):
         return None
     layers = list(dict.fromkeys(matrices[index].layer for index in members))
@@ -57,5 +57,5 @@ def by_layer_and_head(
 
 
 def labelled(matrices: Sequence[Matrix]) -> bool:
-    """Say whether matrices go by labels rather than by layer and head."""
+    """Return whether matrices go by labels rather than by layer and head."""
     return any(matrix.label is not None for matrix in matrices)

@@ -47,7 +47,7 @@ _ASCII_WORDS = str.maketrans(
 
 
 def require_grid(view: View, format_name: str) -> MatrixGrid:
-    """Give the view back if it has matrices.
+    """Return the view back if it has matrices.
 
     Raises:
         UsageError: It is a table, which this format cannot draw.
@@ -139,7 +139,7 @@ def short_names(matrices: Sequence[Matrix]) -> list[str]:
 
 
 def count_text(grid: MatrixGrid) -> str:
-    """Say how many matrices of what there are: ``12 heads``."""
+    """Return how many matrices of what there are: ``12 heads``."""
     named = any(matrix.label is not None for matrix in grid.matrices)
     what = "masks" if grid.unit == "mask" else ("matrices" if named else "heads")
     return f"{len(grid.matrices)} {what}"

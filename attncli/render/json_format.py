@@ -35,7 +35,7 @@ def render(view: View, options: Options) -> bytes:
 
 
 def document(view: View, *, weights: bool = True) -> dict[str, Any]:
-    """Give what the JSON document holds, numbers still as arrays.
+    """Return what the JSON document holds, numbers still as arrays.
 
     Args:
         weights: Whether the numbers themselves are in it; without them it describes a file that has them.
@@ -140,7 +140,7 @@ def _numbers(grid: MatrixGrid, matrix: Matrix) -> dict[str, Any]:
 
 
 def _allowed_keys(grid: MatrixGrid, matrix: Matrix) -> dict[str, Any]:
-    """Say of each row which columns it may attend to, as ranges of column numbers with both ends in."""
+    """Return which columns each row may attend to, as ranges of column numbers with both ends in."""
     import numpy as np
 
     if matrix.listed is not None:

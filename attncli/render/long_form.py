@@ -100,7 +100,7 @@ def _text(token: Token) -> str:
 
 
 def _rows(grid: MatrixGrid, matrix: Matrix) -> Iterator[tuple[Sequence[int], list[str]]]:
-    """Give each row's columns and numbers, all or only the strongest; an undefined number is empty."""
+    """Yield each row's columns and numbers, all or only the strongest; an undefined number is empty."""
     if grid.top is None:
         every = range(len(grid.key_tokens))
         for shown, numbers in zip(repeat(every), matrix_texts(matrix, grid.unit)):

@@ -24,7 +24,7 @@ def render(view: View, options: Options) -> bytes:
 
 
 def require_steps(view: View, format_name: str) -> Steps:
-    """Give the view back if it has steps.
+    """Return the view back if it has steps.
 
     Raises:
         UsageError: It has none.

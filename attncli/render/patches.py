@@ -10,7 +10,7 @@ from attncli.view import Matrix, MatrixGrid, Picture
 
 
 def as_patches(grid: MatrixGrid) -> MatrixGrid:
-    """Give each matrix the shape of the picture, with one query's weights; a grid without a picture as it is."""
+    """Return each matrix the shape of the picture, with one query's weights; a grid without a picture as it is."""
     picture = grid.picture
     if picture is None:
         return grid
@@ -32,7 +32,7 @@ def _over(matrix: Matrix, picture: Picture, first: int) -> Matrix:
 
 
 def _elsewhere(matrix: Matrix, picture: Picture, first: int) -> dict[str, object]:
-    """Say what the picture does not show: the weight on the tokens that are no patches."""
+    """Return what the picture does not show: the weight on the tokens that are no patches."""
     return {"on_special_tokens": round(float(matrix.values[picture.query, :first].sum()), 3)}
 
 

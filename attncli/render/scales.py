@@ -56,16 +56,16 @@ class Scale:
 
     @property
     def strongest(self) -> str:
-        """Say what stands out in a row, and what pooling keeps."""
+        """Return what stands out in a row, and what pooling keeps."""
         return "largest absolute value" if self.signed else "largest"
 
     @property
     def pooled_by(self) -> str:
-        """Say what a cell that covers several pairs shows of them."""
+        """Return what a cell that covers several pairs shows of them."""
         return self.strongest if self.signed else "max"
 
     def places(self, values: Numbers) -> Numbers:
-        """Give each number its place, 0 at `low` and 1 at `high`; what lies outside goes to the end."""
+        """Return each number its place, 0 at `low` and 1 at `high`; what lies outside goes to the end."""
         import numpy as np
 
         low, high = _root(self.low), _root(self.high)
@@ -74,7 +74,7 @@ class Scale:
         return places
 
     def values_at(self, places: Numbers) -> Numbers:
-        """Give the numbers at places: the inverse of `places`."""
+        """Return the numbers at places: the inverse of `places`."""
         import numpy as np
 
         low, high = _root(self.low), _root(self.high)
@@ -108,7 +108,7 @@ WEIGHTS = Scale()
 
 
 def scale_of(grid: MatrixGrid) -> Scale:
-    """Give the one scale of all matrices of a grid."""
+    """Return the one scale of all matrices of a grid."""
     if grid.picture is not None:
         largest = largest_size(grid.matrices) or 1.0  # of hundreds of patches each has little
         return Scale("weight", 0.0, largest, tuple(part * largest for part in _SQUARES))
@@ -116,7 +116,7 @@ def scale_of(grid: MatrixGrid) -> Scale:
 
 
 def ranking_scale(view: HeadRanking) -> Scale:
-    """Give the one scale of all maps of a ranking: 0 to 1 for shares, otherwise to the largest number."""
+    """Return the one scale of all maps of a ranking: 0 to 1 for shares, otherwise to the largest number."""
     import numpy as np
 
     found = np.concatenate([map_.values.ravel() for map_ in view.maps] or [np.zeros(0, np.float32)])
@@ -141,7 +141,7 @@ def metric_title(metric: Column) -> str:
 
 
 def signed_scale(largest: float) -> Scale:
-    """Give the scale that diverges from 0 to ± the largest absolute value; to ±1 where all are 0."""
+    """Return the scale that diverges from 0 to ± the largest absolute value; to ±1 where all are 0."""
     largest = largest or 1.0
     ticks = tuple(part * largest for part in (-1, -0.25, 0, 0.25, 1))
     return Scale("effective weight (signed)", -largest, largest, ticks)

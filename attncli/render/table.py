@@ -101,7 +101,7 @@ def value_text(value: object, digits: int | None = None) -> str:
     """Write one value of a table for people: ``yes`` or ``no``, nothing for None, lists with commas.
 
     Args:
-        digits: Digits behind the point; None for all of them.
+        digits: Digits after the point; None for all of them.
 
     >>> value_text(0.123456, 2), value_text(True), value_text(None), value_text(["a", "b"]), value_text(1234)
     ('0.12', 'yes', '', 'a, b', '1234')
@@ -311,7 +311,7 @@ def _wrapped(names: list[str], rows: list[list[str]], numeric: list[bool], optio
 
 
 def _narrowed(names: list[str], rows: list[list[str]], numeric: list[bool], options: Options) -> list[int]:
-    """Give each column's width: the widest give way first, numbers never, and words only where nothing else is left."""
+    """Return each column's width: the widest are cut first, numbers never, words only where nothing else is left."""
     texts = [[name, *(row[place] for row in rows)] for place, name in enumerate(names)]
     widths = [max(map(cells, column)) for column in texts]
     words = [max(cells(word) for text in column for word in text.split() or [""]) for column in texts]
@@ -356,7 +356,7 @@ def _print(table: RenderableType, options: Options) -> str:
 
 
 def title_lines(header: Header, options: Options) -> str:
-    """Write a view's title, and a blank line behind it."""
+    """Write a view's title, and a blank line after it."""
     return text_lines(words(header.title, options), options, "1") + "\n" if header.title else ""
 
 

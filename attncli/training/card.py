@@ -108,7 +108,7 @@ def telling(roles: Sequence[HeadRole], least: float = 0.3) -> list[HeadRole]:
 
 
 def _thinned(losses: Sequence[float], points: int = 120) -> list[tuple[int, float]]:
-    """Give the mean loss of as many stretches of steps."""
+    """Return the mean loss of as many stretches of steps."""
     size = max(1, len(losses) // points)
     return [
         (start + len(part), sum(part) / len(part))

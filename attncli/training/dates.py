@@ -62,7 +62,7 @@ def is_held_out(date: datetime.date) -> bool:
 
 
 def said(date: datetime.date, chance: random.Random) -> Dated:
-    """Say a date in one of many ways."""
+    """Return a date in one of many ways."""
     day, month, year = _day(date.day), [(MONTHS[date.month - 1], "3")], _year(date.year, chance)
     the = [("the", "")] if chance.random() < 0.7 else []
     comma: Said = [(",", "")] if chance.random() < 0.4 else []
@@ -120,7 +120,7 @@ def _last_two(rest: int) -> Said:
 
 
 def vocabulary() -> Iterator[str]:
-    """Give every word that can be said, and every piece that can be written."""
+    """Yield every word that can be said, and every piece that can be written."""
     yield from ("the", "of", ",", "and", "oh", "o", "two", "thousand", "hundred")
     yield from (*MONTHS, *WEEKDAYS, *UNITS, *TEENS, *TENS, *ORDINALS, "thirtieth")
     yield from ("-", *(f"{number:02}" for number in range(100)))

@@ -80,7 +80,7 @@ class Task:
         return torch.randint(self.start + 1, self.vocabulary, (size,), generator=generator)
 
     def loss(self, model: Transformer, count: int, generator: torch.Generator) -> Tensor:
-        """Give the mean loss of predicting each next piece, in nats."""
+        """Return the mean loss of predicting each next piece, in nats."""
         sequences = self.draw(count, generator)
         logits = model(sequences)[:, :-1]
         return cross_entropy(logits.flatten(0, 1), sequences[:, 1:].flatten())

@@ -59,7 +59,7 @@ class Task:
         return hidden, chosen
 
     def loss(self, model: Transformer, count: int, generator: torch.Generator) -> Tensor:
-        """Give the mean loss of telling what the chosen pieces were, in nats."""
+        """Return the mean loss of telling what the chosen pieces were, in nats."""
         sequences = self.draw(count, generator)
         hidden, chosen = self.hide(sequences, generator)
         return cross_entropy(model.logits(model.states(hidden)[chosen]), sequences[chosen])

@@ -53,7 +53,7 @@ def weights_of(model: Transformer, *inputs: Tensor) -> tuple[Weights, Tensor]:
 
 
 def follows_the_same(ids: Int64[Tensor, " length"], ordinary: int) -> Bool[Tensor, "query key"]:
-    """Say where an induction head looks: from each token to those right behind its earlier occurrences.
+    """Return where an induction head looks: from each token to those right after its earlier occurrences.
 
     Args:
         ordinary: The first id that is no special token's.
@@ -65,13 +65,13 @@ def follows_the_same(ids: Int64[Tensor, " length"], ordinary: int) -> Bool[Tenso
             [0, 0, 1, 0]], dtype=torch.int32)
     """
     same = (ids.unsqueeze(-1) == ids) & (ids >= ordinary).unsqueeze(-1)
-    behind = torch.zeros_like(same)
-    behind[:, 1:] = same.tril(-1)[:, :-1]
-    return behind
+    after = torch.zeros_like(same)
+    after[:, 1:] = same.tril(-1)[:, :-1]
+    return after
 
 
 def beside(length: int, offset: int) -> Bool[Tensor, "query key"]:
-    """Say where a head looks that looks so many positions on (1) or back (-1).
+    """Return where a head looks that looks so many positions on (1) or back (-1).
 
     >>> beside(3, -1).int()
     tensor([[0, 0, 0],
@@ -98,7 +98,7 @@ class HeadMeans:
                 self._sums[name, head] = self._sums.get((name, head), 0.0) + value
 
     def roles(self, role: str) -> list[HeadRole]:
-        """Give every head's mean, the largest first."""
+        """Return every head's mean, the largest first."""
         found = sorted(self._sums.items(), key=lambda item: -item[1])
         return [_role(name, head, role, value / max(self._rows, 1)) for (name, head), value in found]
 
@@ -125,9 +125,9 @@ def measure_decoder(
         uniform_previous.append(_uniform(before))
         uniform_induction.append(_uniform(behind_same))
         twice = torch.cat([ids[:, :1], ids[:, 1:49], ids[:, 1:49]], dim=1)
-        behind = follows_the_same(twice[0], ordinary)
-        behind[: twice.shape[1] // 2 + 1] = False
-        again.add(weights_of(model, twice)[0], behind)
+        after = follows_the_same(twice[0], ordinary)
+        after[: twice.shape[1] // 2 + 1] = False
+        again.add(weights_of(model, twice)[0], after)
     best = {
         role: means.roles(role) for role, means in (("previous-token", previous), ("induction", induction))
     }
@@ -145,7 +145,7 @@ def measure_decoder(
 def loss_of_frequencies(
     ids: Int64[Tensor, " pieces"], held_out: Sequence[Int64[Tensor, "1 length"]]
 ) -> float:
-    """Give the loss of guessing each piece as often as `ids` have it, in nats."""
+    """Return the loss of guessing each piece as often as `ids` have it, in nats."""
     counts = torch.bincount(ids, minlength=1 + max(int(passage.max()) for passage in held_out)) + 1
     chances = (counts / counts.sum()).log()
     pieces = torch.cat([passage[0, 1:] for passage in held_out])
@@ -153,7 +153,7 @@ def loss_of_frequencies(
 
 
 def _uniform(target: Bool[Tensor, "query key"]) -> Float[Tensor, " rows"]:
-    """Give what a head that spreads its rows over all keys it may see would have on the target."""
+    """Return what a head that spreads its rows over all keys it may see would have on the target."""
     seen = torch.arange(1, target.shape[0] + 1)
     share = target.sum(dim=-1) / seen
     return share[target.any(dim=-1)]
@@ -221,7 +221,7 @@ def measure_translator(model: Transformer, task: DateTask) -> tuple[Figures, lis
 
 
 def alignment(weights: Float[Tensor, "batch query key"], drawn: Sequence[dates.Dated]) -> float:
-    """Give the share of the rows that write digits whose strongest word is one of those that say them."""
+    """Return the share of the rows that write digits whose strongest word is one of those that say them."""
     strongest = weights.argmax(dim=-1).tolist()
     right = [
         row[place] in sources
@@ -233,6 +233,6 @@ def alignment(weights: Float[Tensor, "batch query key"], drawn: Sequence[dates.D
 
 
 def _share(one: dates.Dated) -> float:
-    """Give how often a word chosen blindly would be right."""
+    """Return how often a word chosen blindly would be right."""
     said = [len(sources) for sources in one.sources if sources]
     return sum(said) / len(said) / len(one.said)

@@ -32,7 +32,7 @@ class Schedule:
     weight_decay: float = 0.05
 
     def rate(self, step: int) -> float:
-        """Give the learning rate of a step, counted from 0."""
+        """Return the learning rate of a step, counted from 0."""
         if step < self.warmup:
             return self.peak_rate * (step + 1) / self.warmup
         done = (step - self.warmup) / max(self.steps - self.warmup, 1)

@@ -88,7 +88,7 @@ def _read(path: Path) -> str:
 
 
 def _r_strings(content: bytes) -> Iterator[str]:
-    """Give the strings of R's lazy-load data: objects one after the other, each its size and a zlib stream."""
+    """Yield the strings of R's lazy-load data: objects one after the other, each its size and a zlib stream."""
     while len(content) > 4:
         stream = zlib.decompressobj()
         serialised = stream.decompress(content[4:])

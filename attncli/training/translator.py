@@ -23,7 +23,7 @@ LENGTH = 16
 
 
 def shape(vocabulary: int) -> Shape:
-    """Give the model's sizes; positions are sinusoidal, as in the first Transformer."""
+    """Return the model's sizes; positions are sinusoidal, as in the first Transformer."""
     return Shape(vocabulary, D_MODEL, HEADS, encoder_layers=2, decoder_layers=2, feed_forward=128)
 
 
@@ -63,7 +63,7 @@ class Task:
         return self.batch([dates.draw(chance, held_out=False) for _ in range(count)])
 
     def loss(self, model: Transformer, count: int, generator: torch.Generator) -> Tensor:
-        """Give the mean loss of writing each next character, in nats."""
+        """Return the mean loss of writing each next character, in nats."""
         batch = self.draw(count, generator)
         logits = model(batch.said, batch.written[:, :-1], batch.known)
         return cross_entropy(logits.flatten(0, 1), batch.written[:, 1:].flatten())

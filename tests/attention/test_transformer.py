@@ -48,7 +48,7 @@ def feed(layer: Layer, x: torch.Tensor) -> torch.Tensor:
 @torch.no_grad()
 def test_an_encoder_decoder_is_what_its_formula_says() -> None:
     model, said, written = made(BOTH), torch.tensor([[1, 5, 9, 2, 7]]), torch.tensor([[3, 10, 4]])
-    for parameter in model.parameters():  # no zeros and no identity, behind which a mistake could hide
+    for parameter in model.parameters():  # no zeros and no identity, after which a mistake could hide
         parameter += 0.2 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1))
     x = model.embedding.weight[said] + sinusoidal_positions(5, 12)
     for layer in model.encoder:

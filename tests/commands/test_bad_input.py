@@ -206,7 +206,7 @@ def test_a_failed_self_check_is_an_error_and_not_a_picture(cli: Cli, monkeypatch
 def test_a_bug_of_ours_asks_for_debug_and_ends_with_70(cli: Cli, monkeypatch) -> None:
     monkeypatch.setattr("attncli.cli.common.choose_kind", lambda *_: 1 / 0)
     result = cli("show", "a")
-    assert_told(result, 70, "a bug of ours: ZeroDivisionError")
+    assert_told(result, 70, "internal error: ZeroDivisionError")
     assert "--debug" in result.err
     with pytest.raises(ZeroDivisionError):
         cli("show", "a", "--debug")

@@ -155,7 +155,7 @@ BAD: list[tuple[tuple[str, ...], int, str]] = [
     (("--heads", "0"), 2, "--heads: must be at least 1"),
     (("--heads", "x"), 2, "--heads: must be a whole number"),
     (("--dtype", "float23"), 2, 'did you mean "float32"?'),
-    (("--device", "tpu9"), 2, "--device tpu9: not to be had here"),
+    (("--device", "tpu9"), 2, "--device tpu9: not available here"),
     (("--reference", "sdp"), 2, 'did you mean "sdpa"?'),
     (("--precision", "0"), 2, "--precision 0: must be more than 0"),
     (("--precision", "nan"), 2, "--precision nan: must be more than 0"),

@@ -87,7 +87,7 @@ def by_numpy(folder: Path, kind: str) -> dict[str, np.ndarray]:
             same &= place <= place[:, None]
         having = rows[same[rows].any(1)]
         values["duplicate_token"] = (weights * same).sum(-1)[..., having]
-        after = np.roll(same, 1, axis=1) & (place > 0) & ~special  # behind the same token
+        after = np.roll(same, 1, axis=1) & (place > 0) & ~special  # after the same token
         if kind == "decoder":
             after &= place <= place[:, None]
         having = rows[after[rows].any(1)]

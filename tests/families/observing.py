@@ -47,7 +47,7 @@ class Everything:
 
 @dataclass
 class First(Everything):
-    """Keeps one layer, and says so beforehand: the model is stopped behind it."""
+    """Keeps one layer, and says so beforehand: the model is stopped after it."""
 
     place: tuple[Kind, int] = ("encoder", 0)
 

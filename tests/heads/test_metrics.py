@@ -70,7 +70,7 @@ def test_the_next_token_is_the_one_behind_and_the_last_row_has_none() -> None:
         ("delimiter", [0.3, 0.5]),  # places 0 and 4
         ("punctuation", [0.3, 0.25]),  # place 3
         ("duplicate_token", [0.1, 0.125]),  # 7 stands at 1 and 2
-        ("induction", [0.3, 0.125]),  # behind the other 7: place 3 for row 1, place 2 for row 2
+        ("induction", [0.3, 0.125]),  # after the other 7: place 3 for row 1, place 2 for row 2
     ],
 )
 def test_a_metric_of_tokens_by_hand(name: str, expected: list[float]) -> None:

@@ -33,7 +33,7 @@ def test_half_a_sequence_is_repeated_or_followed_by_other_tokens(tiny_llama: str
 
 def test_an_encoder_gets_its_special_tokens_around(tiny_bert: str) -> None:
     probe = random_repeated(loaded(tiny_bert), 4, 2, seed=1)
-    assert (probe.before, probe.behind) == ((2,), (3,))
+    assert (probe.before, probe.after) == ((2,), (3,))
     feed, _ = probe.feeds(BatchedModel(loaded(tiny_bert), probe.rule), 8)[0]
     batch = feed.batches["encoder"]
     assert batch.rows[0].nonzero().flatten().tolist() == [

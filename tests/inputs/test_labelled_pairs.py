@@ -28,7 +28,7 @@ def words(text: str) -> list[tuple[int, int]]:
 
 
 def offset(pair: Pair) -> int:
-    """How many words behind the query word the key word stands."""
+    """How many words after the query word the key word stands."""
     starts = [start for start, _ in words(pair.text)]
     return starts.index(pair.key.start) - starts.index(pair.query.start)
 

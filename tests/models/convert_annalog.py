@@ -1,6 +1,6 @@
 """Converts annalog, which rewrites molecules, to a Marian folder: ``python convert_annalog.py PACKAGES OUT``.
 
-Its model is the transformer of Vaswani et al. 2017 with learned positions and layer norms behind each
+Its model is the transformer of Vaswani et al. 2017 with learned positions and layer norms after each
 sub-layer, which is what Marian computes too; only the names differ. Of the package nothing is run: the
 checkpoint and the vocabulary are read as data.
 """

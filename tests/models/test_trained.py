@@ -107,9 +107,9 @@ def test_an_induction_head_finds_what_followed_the_last_time() -> None:
     source = TrainedSource("tiny-decoder", "She walked to the garden, and he walked to the house.")
     role = next(role for role in shipped.card("tiny-decoder").roles if role.role == "induction")
     weights = maps(source, "decoder")[4 * role.layer + role.head]
-    behind = figures.follows_the_same(source.ids[0], 1).numpy()
-    rows = behind.any(axis=-1)
-    assert (weights * behind).sum(axis=-1)[rows].mean() > 0.3
+    after = figures.follows_the_same(source.ids[0], 1).numpy()
+    rows = after.any(axis=-1)
+    assert (weights * after).sum(axis=-1)[rows].mean() > 0.3
 
 
 @pytest.mark.parametrize(("name", "kinds"), [

@@ -17,7 +17,7 @@ BOOK = "\n\n".join(map(paragraph, range(1000))) + "\n\nshort"
 
 
 def r_object(lines: list[str]) -> bytes:
-    """Write strings as R does: flags of which the last byte is 9, length, bytes; zlib behind the size."""
+    """Write strings as R does: flags of which the last byte is 9, length, bytes; zlib after the size."""
     strings = [b"\x00\x04\x00\x09" + struct.pack(">i", len(line.encode())) + line.encode() for line in lines]
     raw = b"X\n\x00\x00\x00\x03" + b"".join(strings)
     return struct.pack(">i", len(raw)) + zlib.compress(raw)

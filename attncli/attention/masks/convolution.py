@@ -74,7 +74,7 @@ def _layer(query_len: int, key_len: int, kernel: int, layer: int) -> Layer:
 
 
 def _step(key_len: int, kernel: int, layer: int) -> int:
-    """Give a layer's dilation, or the number of keys where it is more: both leave nothing but the position itself."""
+    """Return a layer's dilation, or the number of keys where it is more: both leave nothing but the position itself."""
     step, most = 1, max(key_len, 1)
     for _ in range(layer):
         step *= kernel

@@ -35,22 +35,22 @@ class BlockLayout:
         return -(-self.length // self.block)
 
     def rows(self, index: int) -> slice:
-        """Give the positions of a block."""
+        """Return the positions of a block."""
         return slice(index * self.block, min((index + 1) * self.block, self.length))
 
     def is_global(self, index: int) -> bool:
-        """Tell whether a block reads everything."""
+        """Return whether a block reads everything."""
         return index < self.ends or index >= self.blocks - self.ends
 
     def fixed(self) -> Bool[Tensor, "blocks blocks"]:
-        """Give which blocks each block reads in every head."""
+        """Return which blocks each block reads in every head."""
         index = torch.arange(self.blocks)
         ends = (index < self.ends) | (index >= self.blocks - self.ends)
         near = (index.unsqueeze(-1) - index).abs() <= self.sides
         return near | ends | ends.unsqueeze(-1)
 
     def pattern(self, heads: int) -> Bool[Tensor, "heads blocks blocks"]:
-        """Give which blocks each block reads in each head: the fixed ones and as many drawn from the others.
+        """Return which blocks each block reads in each head: the fixed ones and as many drawn from the others.
 
         The draw for head a does not depend on the number of heads. Global random state is neither read nor changed.
         """

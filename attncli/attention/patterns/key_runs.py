@@ -25,7 +25,7 @@ class Segments:
         starts: First key of each row's part.
         stops: Where it ends, itself not included; a row whose stop is not above its start has no key here.
         step: From key to key.
-        width: Each of these keys stands for so many, itself and those right behind it; at most the step.
+        width: Each of these keys stands for so many, itself and those right after it; at most the step.
     """
 
     starts: NDArray[np.int64]
@@ -80,7 +80,7 @@ def segments(rows: int, starts: Ends, stops: Ends, *, step: int = 1, width: int 
 
 
 def own_positions(query_len: int, key_len: int) -> NDArray[np.int64]:
-    """Give the position of each row among the keys: the last row belongs to the last key.
+    """Return the position of each row among the keys: the last row belongs to the last key.
 
     >>> own_positions(2, 5)
     array([3, 4])
@@ -168,14 +168,14 @@ def pooled(reach: Reach, rows: Sequence[int], columns: Sequence[int]) -> NDArray
 
 
 def _cells(cuts: Sequence[int], length: int) -> NDArray[np.int64]:
-    """Give the cell that each position falls into."""
+    """Return the cell that each position falls into."""
     return np.searchsorted(np.asarray(cuts, np.int64), np.arange(length), side="right") - 1
 
 
 def _stretches(
     part: Segments, narrowest: int
 ) -> list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]]:
-    """Give rows with the first and last key of stretches in which no cell is left out.
+    """Return rows with the first and last key of stretches in which no cell is left out.
 
     A step that no cell is narrower than touches every cell on its way; longer ones are gone through one by one.
     """

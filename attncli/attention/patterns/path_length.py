@@ -83,7 +83,7 @@ def path_length(reach: Reach, rows: Sequence[int] | NDArray[np.int64] | None = N
 
 
 def _start(sources: NDArray[np.int64], length: int) -> Words:
-    """Give each source its bit, at its own position."""
+    """Return each source its bit, at its own position."""
     words = np.zeros((-(-len(sources) // _WORD), length), np.uint64)
     number = np.arange(len(sources))
     words[number // _WORD, sources] |= np.uint64(1) << (number % _WORD).astype(np.uint64)
@@ -91,7 +91,7 @@ def _start(sources: NDArray[np.int64], length: int) -> Words:
 
 
 def _complete(reached: Words, sources: NDArray[np.int64], causal: bool) -> bool:
-    """Tell whether each source's bit stands at every position that it may see."""
+    """Return whether each source's bit stands at every position that it may see."""
     for number, row in enumerate(sources.tolist()):
         bit = np.uint64(1 << (number % _WORD))
         if not (reached[number // _WORD, : row + 1 if causal else None] & bit).all():

@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 def alibi_slopes(heads: int) -> Float[Tensor, " heads"]:
-    """Give each head its slope: ``2^(−8a/heads)`` for a = 1…heads, where heads is a power of two.
+    """Return each head its slope: ``2^(−8a/heads)`` for a = 1…heads, where heads is a power of two.
 
     For any other number the slopes of the next lower power come first, then every other slope of twice that power.
 
@@ -31,7 +31,7 @@ def alibi_slopes(heads: int) -> Float[Tensor, " heads"]:
 def alibi_bias(
     heads: int, query_len: int, key_len: int | None = None
 ) -> Float[Tensor, "heads query_len key_len"]:
-    """Give the bias to add to the scaled scores: ``−slope · |i − j|``.
+    """Return the bias to add to the scaled scores: ``−slope · |i − j|``.
 
     The last query belongs to the last key, as in a causal mask. Below the diagonal this is the paper's −slope·(i−j);
     above it, where an encoder may look, distance counts the same way.

@@ -11,7 +11,7 @@ from torch import Tensor
 
 
 def rotary_frequencies(rotary_dim: int, *, base: float = 10_000.0) -> Float64[Tensor, " pairs"]:
-    """Give one frequency for each pair of dimensions: ``base^(−2t/rotary_dim)``.
+    """Return one frequency for each pair of dimensions: ``base^(−2t/rotary_dim)``.
 
     Raises:
         ValueError: `rotary_dim` is odd or not positive.
@@ -28,7 +28,7 @@ def rotary_frequencies(rotary_dim: int, *, base: float = 10_000.0) -> Float64[Te
 
 
 def retention_frequencies(head_dim: int) -> Float64[Tensor, " pairs"]:
-    """Give the frequencies of the rotation: ``10000^(−t/(head_dim/2 − 1))``, both ends 1 and 1/10000 included.
+    """Return the frequencies of the rotation: ``10000^(−t/(head_dim/2 − 1))``, both ends 1 and 1/10000 included.
 
     Raises:
         ValueError: `head_dim` is odd.

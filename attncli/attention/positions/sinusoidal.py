@@ -10,7 +10,7 @@ from torch import Tensor
 def sinusoidal_positions(
     length: int, model_dim: int, *, base: float = 10_000.0
 ) -> Float[Tensor, "length model_dim"]:
-    """Give each position a vector of sines and cosines of falling frequency, to be added to the embedding.
+    """Return each position a vector of sines and cosines of falling frequency, to be added to the embedding.
 
     ``PE(pos, 2t) = sin(pos / base^(2t/model_dim))``, ``PE(pos, 2t+1) = cos`` of the same angle.
 

@@ -87,7 +87,7 @@ class _Tiling:
             yield slice(start, min(start + self.block_q, self.query_len))
 
     def key_blocks(self, rows: slice) -> Iterator[slice]:
-        """Give the key blocks that a block of queries needs."""
+        """Yield the key blocks that a block of queries needs."""
         for start in range(0, self.reach(rows), self.block_k):
             yield slice(start, min(start + self.block_k, self.reach(rows)))
 
@@ -98,7 +98,7 @@ class _Tiling:
     def triangle(
         self, rows: slice, columns: slice, device: torch.device
     ) -> Bool[Tensor, "rows columns"] | None:
-        """Give which pairs of a tile are not in the future; None where all of them."""
+        """Return which pairs of a tile are not in the future; None where all of them."""
         diagonal = rows.start + self.key_len - self.query_len
         if not self.causal or columns.stop - 1 <= diagonal:
             return None
@@ -124,7 +124,7 @@ class _Tensors:
         self.scores_buffer = self.buffer()
 
     def buffer(self) -> Tensor:
-        """Give room for the scores of the largest tile."""
+        """Return room for the scores of the largest tile."""
         rows = min(self.tiling.block_q, self.tiling.query_len) * self.group
         columns = min(self.tiling.block_k, self.tiling.key_len)
         return torch.empty(self.stacks * rows * columns, dtype=self.dtype, device=self.query.device)
@@ -138,11 +138,11 @@ class _Tensors:
         return tensor.view(self.batch, self.heads, -1, tensor.shape[-1])
 
     def scaled_query(self, rows: slice) -> Tensor:
-        """Give the query times ``scale · log₂e``: scores come out in base two, for exp2 is faster than exp."""
+        """Return the query times ``scale · log₂e``: scores come out in base two, for exp2 is faster than exp."""
         return self.stack(self.query, rows) * (self.tiling.scale * LOG2E)
 
     def keys(self, columns: slice) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Give a tile of keys and values, and which of them are real: None where all. Padding is zeroed."""
+        """Return a tile of keys and values, and which of them are real: None where all. Padding is zeroed."""
         key, value = self.stack(self.key, columns), self.stack(self.value, columns)
         real = None if self.key_mask is None else self.key_mask[:, columns]
         if real is None or bool(real.all()):
@@ -192,7 +192,7 @@ class _Flash(torch.autograd.Function):
 
 
 def _attend_block(tensors: _Tensors, rows: slice) -> tuple[Tensor, Tensor]:
-    """Give the output and log-sum-exp of one block of queries, stacked."""
+    """Return the output and log-sum-exp of one block of queries, stacked."""
     query = tensors.scaled_query(rows)
     numerator = query.new_zeros(*query.shape[:2], tensors.value.shape[-1])
     denominator = query.new_zeros(*query.shape[:2], 1)

@@ -157,16 +157,16 @@ class RowTiles:
         return (column <= row[:, None])[None, None]
 
     def _step(self, rows: slice, stairs: Tensor) -> _Band:
-        """Give the band of some rows that only the future is hidden from."""
+        """Return the band of some rows that only the future is hidden from."""
         offset = self.operation.causal_offset
         assert offset is not None
         width = min(rows.stop + offset, self.operation.keys)
-        behind = rows.start + offset + 1  # so many keys every row sees
-        if behind >= width:
+        after = rows.start + offset + 1  # so many keys every row sees
+        if after >= width:
             return _Band(rows, slice(0, width), None)
         first = self.stop - rows.start
         allowed = stairs[..., : _size(rows), first : first + width]
-        return _Band(rows, slice(0, width), allowed, ~allowed[..., behind:], slice(behind, width))
+        return _Band(rows, slice(0, width), allowed, ~allowed[..., after:], slice(after, width))
 
     def _causal(self, rows: slice, keys: slice) -> Tensor | None:
         if self.operation.causal_offset is None:

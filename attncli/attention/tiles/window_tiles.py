@@ -64,7 +64,7 @@ class Band:
         return min(max(self.first - self.offset, 0), self.query_len)
 
     def tiles(self) -> Iterator[Tile]:
-        """Give the tiles, residue class by residue class."""
+        """Yield the tiles, residue class by residue class."""
         step = self.dilation
         for start in range(self.first_row, min(self.first_row + step, self.query_len)):
             for row in range(start, self.query_len, step * ROWS):
@@ -89,12 +89,12 @@ class Band:
         )
 
     def allowed(self, tile: Tile) -> Bool[Tensor, "rows keys"]:
-        """Give which pairs of a tile lie within the window."""
+        """Return which pairs of a tile lie within the window."""
         distance = torch.arange(tile.height).unsqueeze(-1) + tile.lead - torch.arange(tile.width)
         return (distance < self.window) & (distance >= (0 if self.causal else 1 - self.window))
 
     def order(self) -> Tensor | None:
-        """Give where each row from `first_row` on stands among the tiles' rows; None where they are in order."""
+        """Return where each row from `first_row` on stands among the tiles' rows; None where they are in order."""
         if self.dilation == 1:
             return None
         rows = [torch.arange(tile.rows.start, tile.rows.stop, tile.rows.step) for tile in self.tiles()]

@@ -40,7 +40,7 @@ class Variant(Protocol):
         key_mask: Bool[Tensor, "batch key"] | None = None,
         **settings: Any,
     ) -> Float[Tensor, "batch heads query value_dim"]:
-        """Give the output, in the time and memory that the variant promises.
+        """Return the output, in the time and memory that the variant promises.
 
         Args:
             causal: Key j only for query i where ``j ≤ i + (key − query)``.
@@ -56,12 +56,12 @@ class Variant(Protocol):
         key_mask: Bool[Tensor, "batch key"] | None = None,
         **settings: Any,
     ) -> Float[Tensor, "batch heads query key"]:
-        """Give the effective weights as a dense matrix: the specification of `attend`, for small lengths."""
+        """Return the effective weights as a dense matrix: the specification of `attend`, for small lengths."""
 
     def mask(
         self, query_len: int, key_len: int, *, causal: bool = False, **settings: Any
     ) -> Bool[Tensor, "query key"]:
-        """Give which pairs the pattern computes, from the lengths alone.
+        """Return which pairs the pattern computes, from the lengths alone.
 
         A variant whose choice depends on the content (a top-k selector) gives the pairs it may choose from; a pattern
         that differs by head gives that of head 0.

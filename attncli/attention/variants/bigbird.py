@@ -121,7 +121,7 @@ def _hidden(
     block: int,
     reads: Sequence[Int[Tensor, "heads _"]],
 ) -> Iterator[Float[Tensor, "batch_heads keys 1"] | None]:
-    """Give the bias that hides padding, and what fills up a short block; None where there is neither."""
+    """Return the bias that hides padding, and what fills up a short block; None where there is neither."""
     batch, kv_heads, length, _ = key.shape
     short = -length % block
     if key_mask is None and not short:
@@ -143,7 +143,7 @@ def weights(
     window_blocks: int = 1,
     seed: int = 0,
 ) -> Float[Tensor, "batch heads query key"]:
-    """Give the softmax over the pattern's keys. See `Variant.weights`."""
+    """Return the softmax over the pattern's keys. See `Variant.weights`."""
     lengths = query.shape[2], key.shape[2]
     layout = _layout(*lengths, causal, block, random_blocks, global_blocks, window_blocks, seed)
     return pattern_weights(query, key, layout.positions(layout.pattern(query.shape[1])), key_mask)

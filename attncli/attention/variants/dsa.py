@@ -115,7 +115,7 @@ def selected_mask(
     index_key: Float[Tensor, "batch key index_dim"] | None = None,
     index_weights: Float[Tensor, "batch query index_heads"] | None = None,
 ) -> Bool[Tensor, "batch query key"]:
-    """Give which keys are selected for each query. Arguments and errors as in `attend`."""
+    """Return which keys are selected for each query. Arguments and errors as in `attend`."""
     index = _index(query, key, index_query, index_key, index_weights, index_heads, index_dim, seed)
     keys = key.shape[2]
     # One column more takes the places that select left empty.
@@ -139,7 +139,7 @@ def weights(
     index_key: Float[Tensor, "batch key index_dim"] | None = None,
     index_weights: Float[Tensor, "batch query index_heads"] | None = None,
 ) -> Float[Tensor, "batch heads query key"]:
-    """Give the softmax over the selected keys as a dense matrix. Arguments and errors as in `attend`."""
+    """Return the softmax over the selected keys as a dense matrix. Arguments and errors as in `attend`."""
     ENTRY.check(top_k=top_k, index_heads=index_heads, index_dim=index_dim, seed=seed)
     selected = selected_mask(
         query,
@@ -203,7 +203,7 @@ def _count(top_k: int, keys: int) -> int:
 
 
 def _extents(query_len: int, key_len: int, causal: bool) -> Iterator[tuple[slice, int]]:
-    """Give blocks of query rows, each with the number of first keys that any of its rows may see (at least 1)."""
+    """Yield blocks of query rows, each with the number of first keys that any of its rows may see (at least 1)."""
     for start in range(0, query_len, _BLOCK):
         stop = min(start + _BLOCK, query_len)
         yield slice(start, stop), max(stop + key_len - query_len, 1) if causal else key_len
@@ -212,7 +212,7 @@ def _extents(query_len: int, key_len: int, causal: bool) -> Iterator[tuple[slice
 def _selections(
     index: Index, causal: bool, key_mask: Tensor | None, top_k: int
 ) -> Iterator[tuple[slice, Tensor]]:
-    """Give blocks of query rows, each with the keys selected for its rows. The whole index never exists."""
+    """Yield blocks of query rows, each with the keys selected for its rows. The whole index never exists."""
     index_query, index_key, index_weights = index
     query_len, key_len = index_query.shape[1], index_key.shape[1]
     for rows, keys in _extents(query_len, key_len, causal):

@@ -38,7 +38,7 @@ def attend(
     block_q: int = 128,
     block_k: int = 256,
 ) -> Float[Tensor, "batch heads query value_dim"]:
-    """Give the output of full attention in O(n) memory, for gradients too. See `Variant.attend`."""
+    """Return the output of full attention in O(n) memory, for gradients too. See `Variant.attend`."""
     ENTRY.check(block_q=block_q, block_k=block_k)
     return flash_attention(
         query, key, value, causal=causal, key_mask=key_mask, block_q=block_q, block_k=block_k
@@ -54,7 +54,7 @@ def weights(
     block_q: int = 128,
     block_k: int = 256,
 ) -> Float[Tensor, "batch heads query key"]:
-    """Give the weights of full attention: tiling changes nothing. See `Variant.weights`."""
+    """Return the weights of full attention: tiling changes nothing. See `Variant.weights`."""
     ENTRY.check(block_q=block_q, block_k=block_k)
     return full.weights(query, key, causal=causal, key_mask=key_mask)
 

@@ -32,7 +32,7 @@ def attend(
     causal: bool = False,
     key_mask: Bool[Tensor, "batch key"] | None = None,
 ) -> Float[Tensor, "batch heads query value_dim"]:
-    """Give the output of full attention, all weights in memory at once. See `Variant.attend`."""
+    """Return the output of full attention, all weights in memory at once. See `Variant.attend`."""
     heads = repeat_kv(value, query.shape[1])
     if key_mask is not None:
         heads = without_unreachable(heads, key_mask[:, None, None])

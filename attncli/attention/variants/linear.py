@@ -55,7 +55,7 @@ def weights(
     chunk: int = 64,
     eps: float = 1e-6,
 ) -> Float[Tensor, "batch heads query key"]:
-    """Give the weights that linear attention implies: ``φ(Q)φ(K)ᵀ``, each row divided by its sum + ε."""
+    """Return the weights that linear attention implies: ``φ(Q)φ(K)ᵀ``, each row divided by its sum + ε."""
     ENTRY.check(chunk=chunk, eps=eps)
     key = repeat_kv(key, query.shape[1])
     products = feature_map(_precise(query)) @ feature_map(_precise(key)).mT  # (batch, heads, query, key)
@@ -78,7 +78,7 @@ def attend(
     chunk: int = 64,
     eps: float = 1e-6,
 ) -> Float[Tensor, "batch heads query value_dim"]:
-    """Give the output chunk by chunk, each small enough to stay in the cache. See `Variant.attend`.
+    """Return the output chunk by chunk, each small enough to stay in the cache. See `Variant.attend`.
 
     Args:
         chunk: Positions computed at once: it changes the speed, not the output.
@@ -119,7 +119,7 @@ def recurrent(
     eps: float = 1e-6,
     state: Float[Tensor, "batch heads head_dim columns"] | None = None,
 ) -> tuple[Float[Tensor, "batch heads length value_dim"], Float[Tensor, "batch heads head_dim columns"]]:
-    """Give the causal output one position after another: how a decoder writes, at a cost that does not grow.
+    """Return the causal output one position after another: how a decoder writes, at a cost that does not grow.
 
     Args:
         state: What an earlier call returned, to continue its text; None at the beginning.
@@ -157,7 +157,7 @@ def _source(query: Tensor, key: Tensor, value: Tensor, key_mask: Tensor | None) 
 
 
 def _chunks(source: Source, chunk: int, begin: int, end: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """Give φ(k) and [v, 1] chunk by chunk, zero for padding: after φ, since φ(0) = 1 would still count."""
+    """Yield φ(k) and [v, 1] chunk by chunk, zero for padding: after φ, since φ(0) = 1 would still count."""
     key, value, key_mask = source
     for start in range(begin, end, chunk):
         at = slice(start, min(start + chunk, end))

@@ -71,7 +71,7 @@ def weights(
     normalize: bool = False,
     decays: Float[Tensor, " heads"] | None = None,
 ) -> Float[Tensor, "batch heads query key"]:
-    """Give the weights of the parallel form.
+    """Return the weights of the parallel form.
 
     Args:
         normalize: Divide each row by a positive number, which a norm after it would undo but for its ε. The divisor
@@ -109,7 +109,7 @@ def attend(
     normalize: bool = False,
     decays: Float[Tensor, " heads"] | None = None,
 ) -> Float[Tensor, "batch heads query value_dim"]:
-    """Give the output of the chunk-wise form. Arguments and errors as in `weights`."""
+    """Return the output of the chunk-wise form. Arguments and errors as in `weights`."""
     ENTRY.check(chunk=chunk)
     _check(query, key, causal)
     rates = _rates(query, decay, decays)
@@ -151,7 +151,7 @@ def _retain(
         earlier = (q * from_start[:, :rows]) @ state  # (batch·heads, rows, value_dim)
         own = (q @ k.mT) * inside[:, :rows, :rows]  # (batch·heads, rows, rows)
         yield torch.baddbmm(earlier, own, v)
-        # What a short, last chunk leaves behind is read by nobody.
+        # What a short, last chunk leaves after is read by nobody.
         state = torch.baddbmm(state * whole, k.mT, v * to_end[:, -rows:])
 
 
@@ -181,7 +181,7 @@ def recurrent(
     decays: Float[Tensor, " heads"] | None = None,
     state: State | None = None,
 ) -> tuple[Float[Tensor, "batch heads length value_dim"], State]:
-    """Give the output one position after another: how a decoder writes, at a cost that does not grow.
+    """Return the output one position after another: how a decoder writes, at a cost that does not grow.
 
     Args:
         state: What an earlier call returned, to continue its text; None at the beginning.
@@ -251,7 +251,7 @@ def _rates(query: Tensor, decay: str, decays: Tensor | None) -> Tensor:
 def _prepared(
     query: Tensor, key: Tensor, value: Tensor, key_mask: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Give each head its keys and values, zero where they are padding."""
+    """Return each head its keys and values, zero where they are padding."""
     key, value = repeat_kv(key, query.shape[1]), repeat_kv(value, query.shape[1])
     if key_mask is not None:
         padding = ~key_mask[:, None, :, None]
@@ -278,7 +278,7 @@ def _turned(x: Tensor, offset: int) -> Tensor:
 
 
 def _turns(theta: Tensor, length: int, chunk: int) -> Iterator[Tensor]:
-    """Give ``e^(i·θ·position)`` for each chunk, as (turn to its start) · (turn from there): few sines to compute."""
+    """Yield ``e^(i·θ·position)`` for each chunk, as (turn to its start) · (turn from there): few sines to compute."""
     within = _unit(torch.arange(chunk).unsqueeze(-1) * theta)  # (chunk, pairs)
     starts = torch.arange(0, length, chunk)
     for start, turn in zip(starts.tolist(), _unit(starts.unsqueeze(-1) * theta), strict=True):

@@ -101,7 +101,7 @@ def attend(
 def _global_rows(
     query: Tensor, key: Tensor, value: Tensor, key_mask: Tensor | None, band: Band
 ) -> Float[Tensor, "batch heads rows value_dim"]:
-    """Give the output of the rows that see everything, or everything before them."""
+    """Return the output of the rows that see everything, or everything before them."""
     rows, seen = band.first_row, _seen(band)
     real = None if key_mask is None else key_mask[:, :seen]
     return flash_attention(
@@ -110,14 +110,14 @@ def _global_rows(
 
 
 def _seen(band: Band) -> int:
-    """Give how many keys the global rows see."""
+    """Return how many keys the global rows see."""
     return band.first_row + band.offset if band.causal else band.key_len
 
 
 def _columns(
     tensor: Float[Tensor, "stacks key dim"], stretches: Sequence[slice], columns: int
 ) -> Iterator[Float[Tensor, "stacks keys dim"]]:
-    """Give each tile its keys: the global ones and those of its window."""
+    """Return each tile its keys: the global ones and those of its window."""
     front, windows = tensor[:, :columns], cut(tensor, stretches)
     return (torch.cat((front, window), dim=1) if columns else window for window in windows)
 
@@ -139,7 +139,7 @@ def weights(
     dilation: int = 1,
     global_tokens: int = 0,
 ) -> Float[Tensor, "batch heads query key"]:
-    """Give the softmax over the window's keys. See `Variant.weights`."""
+    """Return the softmax over the window's keys. See `Variant.weights`."""
     ENTRY.check(window=window, dilation=dilation, global_tokens=global_tokens)
     pattern = mask(
         query.shape[2],

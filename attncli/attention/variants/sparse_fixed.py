@@ -118,7 +118,7 @@ def weights(
     summary: int = 8,
     per_head: bool = False,
 ) -> Float[Tensor, "batch heads query key"]:
-    """Give the softmax over the pattern's keys. See `Variant.weights`."""
+    """Return the softmax over the pattern's keys. See `Variant.weights`."""
     ENTRY.check(stride=stride, summary=summary)
     _check(query.shape[2], key.shape[2], causal, stride, summary)
     runs = range(query.shape[1]) if per_head else range(1)
@@ -183,7 +183,7 @@ def _pattern(length: int, stride: int, summary: int, run: int) -> Bool[Tensor, "
 
 
 def summary_columns(runs: int, length: int, stride: int, summary: int) -> Int[Tensor, "runs columns"]:
-    """Give the summary positions of the whole blocks of a sequence, for each run counted from a block's end.
+    """Return the summary positions of the whole blocks of a sequence, for each run counted from a block's end.
 
     >>> summary_columns(2, 9, 4, 1)
     tensor([[3, 7],
@@ -196,7 +196,7 @@ def summary_columns(runs: int, length: int, stride: int, summary: int) -> Int[Te
 
 
 def _tiles(length: int, stride: int, summary: int) -> Iterator[tuple[slice, slice, int]]:
-    """Give blocks of rows, the keys of their own block, and how many summary positions they see."""
+    """Yield blocks of rows, the keys of their own block, and how many summary positions they see."""
     for start in range(0, length, stride):
         stop = min(start + stride, length)
         for row in range(start, stop, ROWS):

@@ -127,7 +127,7 @@ def _columns(inputs: Stacked, stride: int) -> Partial | None:
 
 
 def _width(heads: int, count: int, stride: int) -> int:
-    """Give how many columns at a time make a tile of a good size."""
+    """Return how many columns at a time make a tile of a good size."""
     return min(max(COLUMN_SCORES // (heads * count * count), 1), stride)
 
 
@@ -136,7 +136,7 @@ def _transposed(
 ) -> Float[Tensor, "*batch stride count dim"]:
     """Write a sequence as rows of `stride` positions, and give its columns; the last row is filled up with zeros.
 
-    No row sees what fills up, for it stands behind every position.
+    No row sees what fills up, for it stands after every position.
     """
     short = -tensor.shape[-2] % stride
     filled = F.pad(tensor, (0, 0, 0, short)) if short else tensor
@@ -158,7 +158,7 @@ def weights(
     key_mask: Bool[Tensor, "batch key"] | None = None,
     stride: int = 128,
 ) -> Float[Tensor, "batch heads query key"]:
-    """Give the softmax over the pattern's keys. See `Variant.weights`."""
+    """Return the softmax over the pattern's keys. See `Variant.weights`."""
     ENTRY.check(stride=stride)
     return pattern_weights(
         query, key, mask(query.shape[2], key.shape[2], causal=causal, stride=stride), key_mask

@@ -51,7 +51,7 @@ def attend(
 
 
 def about(query: Tensor, key: Tensor, value: Tensor, causal: bool, compile: bool = False) -> str:
-    """Say which form runs."""
+    """Return which form runs."""
     return "compiled" if compile else "eager, which makes the whole weight matrix (--set flex.compile=true)"
 
 

@@ -37,28 +37,28 @@ class RowMetric(Protocol):
     """A number for each row."""
 
     def measure(self, block: WeightBlock, batch: Batch) -> Float[Tensor, "batch heads rows"]:
-        """Give a number for each row, NaN where it is undefined: at least in rows without any weight."""
+        """Return a number for each row, NaN where it is undefined: at least in rows without any weight."""
 
 
 class TextMetric(Protocol):
     """A number for each text, from sums over its counted rows."""
 
     def collect(self, block: WeightBlock, batch: Batch) -> Float[Tensor, "batch heads parts"]:
-        """Give what a block adds to the sums, in float64."""
+        """Return what a block adds to the sums, in float64."""
 
     def finish(self, sums: Float[Tensor, "batch heads parts"], batch: Batch) -> Float[Tensor, "batch heads"]:
-        """Give the number of each text from the sums of all its blocks; NaN where it is undefined."""
+        """Return the number of each text from the sums of all its blocks; NaN where it is undefined."""
 
 
 class PairMetric(Protocol):
     """A number for each two heads, from vectors whose products add up."""
 
     def vectors(self, block: WeightBlock, batch: Batch) -> Float[Tensor, "batch heads rows keys"]:
-        """Give a vector for each row, 0 where the row does not count: the number is the mean product of two heads'."""
+        """Return a vector for each row, 0 where the row does not count; the number is the mean product of two heads."""
 
 
 def positions_only(queries: int, keys: int | None = None) -> Batch:
-    """Give a batch of one text of which nothing is known but its length; every row counts."""
+    """Return a batch of one text of which nothing is known but its length; every row counts."""
     axis = _axis(queries)
     return Batch(axis, axis if keys in (None, queries) else _axis(keys or 0), axis.present)
 
@@ -69,12 +69,12 @@ def _axis(length: int) -> Axis:
 
 
 def wide(values: Tensor) -> torch.dtype:
-    """Give the widest float that the device has, for sums in which much cancels."""
+    """Return the widest float that the device has, for sums in which much cancels."""
     return torch.float32 if values.device.type == "mps" else torch.float64
 
 
 def row_sums(block: WeightBlock) -> Float[Tensor, "batch heads rows"]:
-    """Give each row's sum of weights: 1, less where there is a sink, 0 where nothing is allowed."""
+    """Return each row's sum of weights: 1, less where there is a sink, 0 where nothing is allowed."""
     return block.weights.sum(dim=-1) if block.sums is None else block.sums
 
 
@@ -87,14 +87,14 @@ def defined(
 
 
 def key_counts(block: WeightBlock) -> Float[Tensor, "#batch #heads #rows"]:
-    """Give the number of keys that each row may attend to."""
+    """Return the number of keys that each row may attend to."""
     if block.allowed is None:
         return block.weights.new_tensor([[[block.weights.shape[-1]]]])
     return block.allowed.sum(dim=-1).to(block.weights)
 
 
 def weight_on_diagonal(block: WeightBlock, offset: int) -> Float[Tensor, "batch heads rows"]:
-    """Give each row's weight on the key at its own position plus `offset`.
+    """Return each row's weight on the key at its own position plus `offset`.
 
     NaN where the row may not attend to it, or there is no such key.
     """
@@ -112,7 +112,7 @@ def weight_on_diagonal(block: WeightBlock, offset: int) -> Float[Tensor, "batch 
 
 
 def weight_on_key(block: WeightBlock, key: int) -> Float[Tensor, "batch heads rows"]:
-    """Give each row's weight on the key at a position; NaN where it may not attend to it."""
+    """Return each row's weight on the key at a position; NaN where it may not attend to it."""
     if key not in block.keys:
         return torch.full_like(block.weights[..., 0], torch.nan)
     place = key - block.first_key
@@ -122,7 +122,7 @@ def weight_on_key(block: WeightBlock, key: int) -> Float[Tensor, "batch heads ro
 def weight_on_keys(
     block: WeightBlock, wanted: Bool[Tensor, "batch key"]
 ) -> Float[Tensor, "batch heads rows"]:
-    """Give each row's weight on some keys of its text together; NaN where it may attend to none of them."""
+    """Return each row's weight on some keys of its text together; NaN where it may attend to none of them."""
     here = wanted[:, block.keys.start : block.keys.stop]
     found = (block.weights @ here.to(block.weights)[:, None, :, None]).squeeze(-1)
     reached = here[:, None, None] if block.allowed is None else block.allowed & here[:, None, None]
@@ -132,7 +132,7 @@ def weight_on_keys(
 def weight_on_pairs(
     block: WeightBlock, pairs: tuple[Tensor, Tensor, Tensor]
 ) -> Float[Tensor, "batch heads rows"]:
-    """Give each row's weight on the keys that it is paired with; NaN where it may attend to none of them.
+    """Return each row's weight on the keys that it is paired with; NaN where it may attend to none of them.
 
     Args:
         pairs: Texts, rows and keys.

@@ -24,5 +24,5 @@ ENTRY = Entry(
 
 
 def measure(block: WeightBlock, batch: Batch) -> Float[Tensor, "batch heads rows"]:
-    """Give each row's weight on special tokens; NaN where it may attend to none."""
+    """Return each row's weight on special tokens; NaN where it may attend to none."""
     return weight_on_keys(block, batch.keys.special & batch.keys.present)

@@ -25,5 +25,5 @@ ENTRY = Entry(
 
 
 def measure(block: WeightBlock, batch: Batch) -> Float[Tensor, "batch heads rows"]:
-    """Give each row's weight on the key at its own position; NaN where there is none."""
+    """Return each row's weight on the key at its own position; NaN where there is none."""
     return weight_on_diagonal(block, 0)

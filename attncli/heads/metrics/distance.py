@@ -19,10 +19,10 @@ ENTRY = Entry(
 
 
 def measure(block: WeightBlock, batch: Batch) -> Float[Tensor, "batch heads rows"]:
-    """Give Σ w·|i − j| / Σ w, in tokens.
+    """Return Σ w·|i − j| / Σ w, in tokens.
 
     A key before all of the block's rows is as far as the first of them is from it, which is the same for every row,
-    plus ``i − first row``; so it is with keys behind them. There a product with one vector does.
+    plus ``i − first row``; so it is with keys after them. There a product with one vector does.
 
     >>> row = WeightBlock(None, (0,), range(3, 4), torch.tensor([[[[0.5, 0.0, 0.0, 0.5]]]]), None)
     >>> measure(row, None)
@@ -30,18 +30,18 @@ def measure(block: WeightBlock, batch: Batch) -> Float[Tensor, "batch heads rows
     """
     rows, keys = block.rows, block.keys
     before = max(0, min(rows.start, keys.stop) - keys.start)
-    behind = max(before, min(rows.stop, keys.stop) - keys.start)
+    after = max(before, min(rows.stop, keys.stop) - keys.start)
     row = torch.arange(rows.start, rows.stop).to(block.weights)
     key = torch.arange(keys.start, keys.stop).to(block.weights)
-    near = block.weights[..., before:behind]
-    total = (near * (row[:, None] - key[before:behind]).abs()).sum(dim=-1)
+    near = block.weights[..., before:after]
+    total = (near * (row[:, None] - key[before:after]).abs()).sum(dim=-1)
     left = row_sums(block) - near.sum(
         dim=-1
-    )  # the weight before the rows: what is near and behind is taken off
-    if behind < len(keys):
-        far = block.weights[..., behind:].flatten(0, -2)
-        there = torch.mv(far, torch.ones_like(key[behind:])).view(total.shape)
-        to_edge = torch.mv(far, key[behind:] - rows.stop).view(total.shape)
+    )  # the weight before the rows: what is near and after is taken off
+    if after < len(keys):
+        far = block.weights[..., after:].flatten(0, -2)
+        there = torch.mv(far, torch.ones_like(key[after:])).view(total.shape)
+        to_edge = torch.mv(far, key[after:] - rows.stop).view(total.shape)
         total, left = total + to_edge + there * (rows.stop - row), left - there
     if before:
         to_edge = torch.mv(block.weights[..., :before].flatten(0, -2), rows.start - key[:before])

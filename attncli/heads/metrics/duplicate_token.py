@@ -24,5 +24,5 @@ ENTRY = Entry(
 
 
 def measure(block: WeightBlock, batch: Batch) -> Float[Tensor, "batch heads rows"]:
-    """Give each row's weight on all other occurrences of its token; NaN where it may attend to none."""
+    """Return each row's weight on all other occurrences of its token; NaN where it may attend to none."""
     return weight_on_pairs(block, batch.same_token)

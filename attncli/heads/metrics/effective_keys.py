@@ -18,5 +18,5 @@ ENTRY = Entry(
 
 
 def measure(block: WeightBlock, batch: Batch) -> Float[Tensor, "batch heads rows"]:
-    """Give 2^H."""
+    """Return 2^H."""
     return entropy(block, batch).exp2()

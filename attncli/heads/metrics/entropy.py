@@ -25,7 +25,7 @@ _WEAK = 1e-30
 
 
 def measure(block: WeightBlock, batch: Batch) -> Float[Tensor, "batch heads rows"]:
-    """Give −Σ p·log₂ p over the keys, in bits. With a sink, p is the share of what the keys get together.
+    """Return −Σ p·log₂ p over the keys, in bits. With a sink, p is the share of what the keys get together.
 
     Where the scores s are known no logarithm of each weight is needed, since log w = s − log Σ exp s.
 
@@ -43,7 +43,7 @@ def measure(block: WeightBlock, batch: Batch) -> Float[Tensor, "batch heads rows
 
 
 def _from_scores(weights: Tensor, scores: Tensor, sums: Tensor) -> Tensor:
-    """Give log Z + log S − Σ w·s / S, with log Z = s − log w at any key and S the row's sum."""
+    """Return log Z + log S − Σ w·s / S, with log Z = s − log w at any key and S the row's sum."""
     mean_score = _row_products(weights.flatten(0, 2), scores.flatten(0, 2)).view(sums.shape) / sums
     return (_log_total(weights, scores) + sums.log() - mean_score).clamp(min=0.0)
 
@@ -56,7 +56,7 @@ def _row_products(left: Tensor, right: Tensor) -> Tensor:
 
 
 def _log_total(weights: Tensor, scores: Tensor) -> Tensor:
-    """Give log Z from the stronger of a row's first and last key; where both are weak, from its strongest."""
+    """Compute log Z from the stronger of a row's first and last key; where both are weak, from its strongest."""
     weight, which = weights[..., :: max(1, weights.shape[-1] - 1)].max(dim=-1, keepdim=True)
     score = scores[..., :: max(1, weights.shape[-1] - 1)].gather(-1, which)
     if bool((weight < _WEAK).any()):

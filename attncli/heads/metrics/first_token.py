@@ -25,7 +25,7 @@ ENTRY = Entry(
 
 
 def measure(block: WeightBlock, batch: Batch) -> Float[Tensor, "batch heads rows"]:
-    """Give each row's weight on the first key; NaN where it may not attend there (a window has left it)."""
+    """Return each row's weight on the first key; NaN where it may not attend there (a window has left it)."""
     starts = batch.keys.starts
     if len(set(starts)) == 1:
         return weight_on_key(block, starts[0])

@@ -18,5 +18,5 @@ ENTRY = Entry(
 
 
 def measure(block: WeightBlock, batch: Batch) -> Float[Tensor, "batch heads rows"]:
-    """Give the largest weight of each row."""
+    """Return the largest weight of each row."""
     return defined(block.weights.amax(dim=-1), block)

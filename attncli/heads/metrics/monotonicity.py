@@ -23,7 +23,7 @@ _FLAT = 1e-6
 
 
 def collect(block: WeightBlock, batch: Batch) -> Float[Tensor, "batch heads parts"]:
-    """Give the sums of 1, i, μ, i², i·μ, μ² over the counted rows i, with μ the mean place that row i attends to."""
+    """Return the sums of 1, i, μ, i², i·μ, μ² over the counted rows i, with μ the mean place that row i attends to."""
     key = torch.arange(block.keys.start, block.keys.stop).to(block.weights.device, wide(block.weights))
     moments = block.weights.to(key.dtype) @ torch.stack([torch.ones_like(key), key], dim=-1)
     place = moments[..., 1] / moments[..., 0]
@@ -34,7 +34,7 @@ def collect(block: WeightBlock, batch: Batch) -> Float[Tensor, "batch heads part
 
 
 def finish(sums: Float[Tensor, "batch heads parts"], batch: Batch) -> Float[Tensor, "batch heads"]:
-    """Give the correlation of i and μ; NaN with fewer than three rows, or where μ stands still."""
+    """Return the correlation of i and μ; NaN with fewer than three rows, or where μ stands still."""
     count, row, place, rows, both, places = sums.unbind(dim=-1)
     spread_row, spread_place = rows / count - (row / count) ** 2, places / count - (place / count) ** 2
     found = (both / count - row * place / count**2) / (spread_row * spread_place).sqrt()

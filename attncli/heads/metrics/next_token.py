@@ -25,5 +25,5 @@ ENTRY = Entry(
 
 
 def measure(block: WeightBlock, batch: Batch) -> Float[Tensor, "batch heads rows"]:
-    """Give each row's weight on the position after its own; NaN in the last row, and where the future is hidden."""
+    """Return each row's weight on the position after its own; NaN in the last row, and where the future is hidden."""
     return weight_on_diagonal(block, 1)

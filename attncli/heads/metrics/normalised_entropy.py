@@ -20,6 +20,6 @@ ENTRY = Entry(
 
 
 def measure(block: WeightBlock, batch: Batch) -> Float[Tensor, "batch heads rows"]:
-    """Give H / log₂ n for a row that may attend to n keys; NaN where that is one."""
+    """Return H / log₂ n for a row that may attend to n keys; NaN where that is one."""
     largest = key_counts(block).log2()
     return entropy(block, batch) / torch.where(largest > 0, largest, torch.nan)

@@ -25,5 +25,5 @@ ENTRY = Entry(
 
 
 def measure(block: WeightBlock, batch: Batch) -> Float[Tensor, "batch heads rows"]:
-    """Give each row's weight on the position before its own; NaN in the first row, which has none."""
+    """Return each row's weight on the position before its own; NaN in the first row, which has none."""
     return weight_on_diagonal(block, -1)

@@ -21,15 +21,15 @@ ENTRY = Entry(
 
 
 def collect(block: WeightBlock, batch: Batch) -> Float[Tensor, "batch heads parts"]:
-    """Give each key's weight from the counted rows together."""
+    """Return each key's weight from the counted rows together."""
     counted = batch.rows[:, block.rows.start : block.rows.stop]
     here = (counted.to(block.weights)[:, None, None] @ block.weights).squeeze(2).to(wide(block.weights))
-    before, behind = block.keys.start, batch.keys.ids.shape[1] - block.keys.stop
-    return torch.nn.functional.pad(here, (before, behind))
+    before, after = block.keys.start, batch.keys.ids.shape[1] - block.keys.stop
+    return torch.nn.functional.pad(here, (before, after))
 
 
 def finish(sums: Float[Tensor, "batch heads parts"], batch: Batch) -> Float[Tensor, "batch heads"]:
-    """Give 1 − H / log₂ n, with H the entropy of what the n keys of a text receive; NaN where n is 1."""
+    """Return 1 − H / log₂ n, with H the entropy of what the n keys of a text receive; NaN where n is 1."""
     shares = sums / sums.sum(dim=-1, keepdim=True)
     bits = -torch.xlogy(shares, shares).sum(dim=-1) / math.log(2)
     largest = batch.keys.present.sum(dim=1).to(sums).log2()

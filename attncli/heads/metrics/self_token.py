@@ -24,5 +24,5 @@ ENTRY = Entry(
 
 
 def measure(block: WeightBlock, batch: Batch) -> Float[Tensor, "batch heads rows"]:
-    """Give each row's weight on its own position; NaN where it may not attend there."""
+    """Return each row's weight on its own position; NaN where it may not attend there."""
     return weight_on_diagonal(block, 0)

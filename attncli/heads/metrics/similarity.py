@@ -19,7 +19,7 @@ ENTRY = Entry(
 
 
 def vectors(block: WeightBlock, batch: Batch) -> Float[Tensor, "batch heads rows keys"]:
-    """Give √p, 0 in rows that do not count: the product of two heads' is Σ √(p·q), their overlap in that row.
+    """Return √p, 0 in rows that do not count: the product of two heads' is Σ √(p·q), their overlap in that row.
 
     p is a weight's share of its row's sum.
     """

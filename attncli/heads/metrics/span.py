@@ -19,7 +19,7 @@ ENTRY = Entry(
 
 
 def measure(block: WeightBlock, batch: Batch) -> Float[Tensor, "batch heads rows"]:
-    """Give √(Σ p·(j − μ)²) with μ = Σ p·j, in tokens; p is a weight's share of its row's sum.
+    """Return √(Σ p·(j − μ)²) with μ = Σ p·j, in tokens; p is a weight's share of its row's sum.
 
     >>> row = WeightBlock(None, (0,), range(3, 4), torch.tensor([[[[0.5, 0.0, 0.0, 0.5]]]]), None)
     >>> measure(row, None)

@@ -39,16 +39,16 @@ class Axis:
     room: float = 0.0
 
     def longest(self) -> float:
-        """Give the length of the longest label in inches."""
+        """Return the length of the longest label in inches."""
         return max((text_width(label, self.size) for label in self.labels), default=0.0)
 
     @property
     def lying(self) -> bool:
-        """Say whether each label has room enough beside the next one to be read without turning the head."""
+        """Return whether each label has room enough beside the next one to be read without turning the head."""
         return self.longest() <= 0.85 * self.room
 
     def depth(self) -> float:
-        """Give how far the labels reach below the drawing, in inches, if this axis is the lower one."""
+        """Return how far the labels reach below the drawing, in inches, if this axis is the lower one."""
         return 1.2 * self.size * POINT if self.lying else self.longest()
 
 

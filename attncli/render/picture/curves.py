@@ -53,7 +53,7 @@ def draw_curves(view: Curves) -> Figure:
 
 
 def _styles(plots: Sequence[Plot]) -> dict[str, _Style]:
-    """Give each name the same look in all plots: what is there for comparison is grey and dashed."""
+    """Return each name the same look in all plots: what is there for comparison is grey and dashed."""
     styles: dict[str, _Style] = {}
     loud = quiet = 0
     for curve in (curve for plot in plots for curve in plot.curves):
@@ -165,7 +165,7 @@ def _spaced(lengths: Sequence[float], limits: tuple[float, float]) -> list[float
 
 
 def _round_values(unit: str, low: float, high: float) -> list[float]:
-    """Give the values to name between two: powers of ten, or of two for bytes; more where there are few.
+    """Return the values to name between two: powers of ten, or of two for bytes; more where there are few.
 
     >>> _round_values("seconds", 0.02, 20), _round_values("bytes", 2**20, 2**24)
     ([0.1, 1.0, 10.0], [1048576.0, 4194304.0, 16777216.0])
@@ -181,7 +181,7 @@ def _round_values(unit: str, low: float, high: float) -> list[float]:
 
 
 def _even_values(high: float) -> list[float]:
-    """Give the values to name on an axis from 0: from four to eight, a round step apart.
+    """Return the values to name on an axis from 0: from four to eight, a round step apart.
 
     >>> _even_values(5.9)
     [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]

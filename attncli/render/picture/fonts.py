@@ -42,7 +42,7 @@ _CONTROL_PICTURES = {chr(0x2400 + code): code for code in range(0x20)} | {"␡":
 
 @cache
 def families() -> tuple[str, ...]:
-    """Give the wanted font families that are installed."""
+    """Return the wanted font families that are installed."""
     from matplotlib.font_manager import fontManager
 
     installed = {font.name for font in fontManager.ttflist}
@@ -74,5 +74,5 @@ def _number(character: str) -> str:
 
 
 def has_replaced(text: str) -> bool:
-    """Say whether `picture_label` had to write a ``U+`` number for a character of a text."""
+    """Return whether `picture_label` had to write a ``U+`` number for a character of a text."""
     return any(ord(part) not in _drawable() and _number(part).startswith("U+") for part in safe_label(text))

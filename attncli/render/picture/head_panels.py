@@ -54,7 +54,7 @@ def draw_head_panels(view: HeadRanking, options: Options) -> Figure:
 
 
 def _cell(view: HeadRanking) -> float:
-    """Give the inches of a head's side: fewer where a page could not hold them all."""
+    """Return the inches of a head's side: fewer where a page could not hold them all."""
     across = sum(len(map_.heads) for map_ in view.maps)
     down = max((len(map_.layers) for map_ in view.maps), default=1)
     return max(_LEAST_CELL, min(_CELL, _WIDEST / max(across, 1), _TALLEST / max(down, 1)))

@@ -157,14 +157,14 @@ def bare(axes: Axes) -> None:
 
 
 def norm(scale: Scale) -> Any:
-    """Give a scale as Matplotlib has them: from numbers to places between 0 and 1."""
+    """Return a scale as Matplotlib has them: from numbers to places between 0 and 1."""
     from matplotlib.colors import FuncNorm
 
     return FuncNorm((scale.places, scale.values_at), vmin=scale.low, vmax=scale.high, clip=True)
 
 
 def colormap(options: Options, scale: Scale) -> Colormap:
-    """Give the colour map asked for, or the one that diverges; what is masked out stays clear."""
+    """Return the colour map asked for, or the one that diverges; what is masked out stays clear."""
     import matplotlib
     from matplotlib.colors import ListedColormap
 
@@ -198,7 +198,7 @@ def text_width(text: str, size: float, weight: str = "normal") -> float:
 
 @cache
 def _ruler() -> RendererAgg:
-    """Give a renderer that only measures, in points."""
+    """Return a renderer that only measures, in points."""
     from matplotlib.backends.backend_agg import RendererAgg
 
     return RendererAgg(1, 1, 72)
@@ -217,7 +217,7 @@ def break_lines(text: str, room: float, size: float) -> list[str]:
 
 
 def note_texts(grid: MatrixGrid) -> list[str]:
-    """Give the lines below a picture: the view's notes, and one on characters that no font could draw."""
+    """Return the lines below a picture: the view's notes, and one on characters that no font could draw."""
     texts = [grid.header.title, *(token.label for token in (*grid.query_tokens, *grid.key_tokens))]
     replaced = any(has_replaced(text) for text in texts)
     return [

@@ -82,7 +82,7 @@ def draw_panels(grid: MatrixGrid, options: Options) -> Figure:
 
 
 def _side(tokens: int, across: int, smallest: float) -> float:
-    """Give a panel's width in inches: room for each label, within what a page can hold."""
+    """Return a panel's width in inches: room for each label, within what a page can hold."""
     return max(smallest, min(_LARGEST, tokens * _TOKEN, _WIDEST / across - _GAP))
 
 

@@ -91,7 +91,7 @@ def add_scale(page: Page, figure: Figure, unit: str, scale: Scale, options: Opti
 
 
 def scale_width(unit: str, scale: Scale) -> float:
-    """Give the inches at the right of the drawing that `add_scale` needs."""
+    """Return the inches at the right of the drawing that `add_scale` needs."""
     ticks = [] if unit == "mask" else scale.tick_texts()
     return max(1.0, 0.75 + max((text_width(text, SMALL) for text in ticks), default=0))
 
@@ -157,7 +157,7 @@ def lay_under(axes: Axes, picture: Picture, scale: Scale) -> None:
 
 
 def _dots(axes: Axes, options: Options) -> tuple[int, int]:
-    """Give how many dots axes have down and across: a cell that gets none would be left out of the picture."""
+    """Return how many dots axes have down and across: a cell that gets none would be left out of the picture."""
     figure = axes.get_figure(root=True)
     assert figure is not None
     inches, box = figure.get_size_inches(), axes.get_position()

@@ -38,7 +38,7 @@ def _paint_line(line: Line) -> str:
 
 
 def blank(width: int) -> Run:
-    """Give some plain spaces."""
+    """Return some plain spaces."""
     return " " * width, ""
 
 

@@ -84,7 +84,7 @@ class Pen:
         return "×" if self.options.unicode else "?"
 
     def codes(self, field: Field) -> NDArray[np.int16]:
-        """Give each number its step on the scale, and the rest their marks."""
+        """Return each number its step on the scale, and the rest their marks."""
         import numpy as np
 
         steps = len(self.paints or self.shades)

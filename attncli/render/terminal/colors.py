@@ -74,7 +74,7 @@ class Paint:
 
 @cache
 def scale(colormap: str, mode: ColorMode) -> tuple[Paint, ...]:
-    """Give the steps of a colour scale, from 0 to the largest; none where there is no colour.
+    """Return the steps of a colour scale, from 0 to the largest; none where there is no colour.
 
     Raises:
         UsageError: No colour map has this name.
@@ -91,7 +91,7 @@ def scale(colormap: str, mode: ColorMode) -> tuple[Paint, ...]:
 
 @cache
 def diverging(mode: ColorMode) -> tuple[Paint, ...]:
-    """Give the steps of the scale for numbers with a sign, an odd number of them; none where there is no colour."""
+    """Return the steps of the scale for numbers with a sign, an odd number of them; none where there is no colour."""
     if mode == "truecolor":
         fractions = (step / (_DIVERGING_STEPS - 1) for step in range(_DIVERGING_STEPS))
         return tuple(_rgb_paint(diverging_color(fraction)) for fraction in fractions)
@@ -102,18 +102,18 @@ def diverging(mode: ColorMode) -> tuple[Paint, ...]:
 
 @cache
 def mask_paint(mode: ColorMode) -> Paint | None:
-    """Give the one colour that marks an allowed pair, of no scale; None where there is no colour."""
+    """Return the one colour that marks an allowed pair, of no scale; None where there is no colour."""
     paints = {"truecolor": _rgb_paint((74, 144, 217)), "256": _palette_paint(68), "16": _basic_paint(6)}
     return paints.get(mode)
 
 
 def color_at(colormap: str, fraction: float) -> RGB:
-    """Give a colour map's colour at a fraction between 0 and 1."""
+    """Return a colour map's colour at a fraction between 0 and 1."""
     return _mix(_parse(_STOPS[colormap]), fraction)
 
 
 def diverging_color(fraction: float) -> RGB:
-    """Give the colour of a number with a sign: 0 for the most negative, ½ for 0, 1 for the most positive."""
+    """Return the colour of a number with a sign: 0 for the most negative, ½ for 0, 1 for the most positive."""
     return _mix(_parse(_DIVERGING), fraction)
 
 
@@ -131,7 +131,7 @@ def _parse(colors: str) -> Sequence[RGB]:
 
 
 def luminance(color: RGB) -> float:
-    """Give the relative luminance of an sRGB colour, 0 to 1.
+    """Return the relative luminance of an sRGB colour, 0 to 1.
 
     Reference: Web Content Accessibility Guidelines 2.2, "relative luminance".
     """
@@ -140,12 +140,12 @@ def luminance(color: RGB) -> float:
 
 
 def is_light(color: RGB) -> bool:
-    """Say whether black is read better than white on a colour."""
+    """Return whether black is read better than white on a colour."""
     return (luminance(color) + 0.05) ** 2 > 1.05 * 0.05
 
 
 def palette_color(number: int) -> RGB:
-    """Give a colour of the 256-colour palette, 16 and above (those below are the user's own)."""
+    """Return a colour of the 256-colour palette, 16 and above (those below are the user's own)."""
     if number >= 232:
         level = 8 + 10 * (number - 232)
         return level, level, level

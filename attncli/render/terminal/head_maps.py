@@ -97,7 +97,7 @@ def _legend(pen: Pen, with_numbers: bool, gaps: Sequence[str]) -> list[Line]:
 
 
 def gaps_of(view: HeadRanking) -> list[str]:
-    """Say what places without a number mean, where there are any."""
+    """Return what places without a number mean, where there are any."""
     import numpy as np
 
     return list(dict.fromkeys(map_.gaps for map_ in view.maps if np.isnan(map_.values).any()))

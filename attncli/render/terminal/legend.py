@@ -65,7 +65,7 @@ def _shade(pen: Pen, step: int, every: int) -> str:
 
 
 def _keys(pen: Pen, marks: set[str]) -> list[list[tuple[str, str]]]:
-    """Give each mark with its meaning, as runs."""
+    """Return each mark with its meaning, as runs."""
     keys: list[list[tuple[str, str]]] = []
     if pen.unit == "mask":
         keys.append([pen.cell(0, 2 if pen.paints else 1), (" may attend", "")])

@@ -43,7 +43,7 @@ def draw_single(grid: MatrixGrid, pen: Pen) -> Drawing:
 
 
 def _number_width(texts: list[list[str]], codes: NDArray[np.int16]) -> int:
-    """Give the cells that each number needs, with a blank in front."""
+    """Return the cells that each number needs, with a blank in front."""
     shown = (
         len(text)
         for row, steps in zip(texts, codes.tolist(), strict=True)
@@ -97,7 +97,7 @@ def _dense(grid: MatrixGrid, pen: Pen, field: Field, width: int) -> Drawing:
 
 
 def _size_lines(grid: MatrixGrid, pen: Pen, size: str) -> list[Line]:
-    """Say which head it is, how to read it and how much of it is shown."""
+    """Return which head it is, how to read it and how much of it is shown."""
     parts = [*site_names(grid.matrices), grid.about, size or f"{grid.size} shown"]
     text = words(" · ".join(filter(None, parts)), pen.options)
     return [*([(line, "")] for line in wrap(text, pen.options.width or 80, pen.options.cut_mark)), []]
@@ -133,7 +133,7 @@ def _tick_gutter(grid: MatrixGrid, pen: Pen, width: int) -> int:
 
 
 def _row_name(grid: MatrixGrid, pen: Pen, row: int) -> str:
-    """Give a row's position and label, positions right-aligned."""
+    """Return a row's position and label, positions right-aligned."""
     token, last = grid.query_tokens[row], grid.query_tokens[-1]
     indent = " " * (len(str(last.position)) - len(str(token.position)))
     return indent + placed_label(token, pen.options)
