@@ -10,6 +10,8 @@ from families.holes import holes
 from families.inputs import inputs_that_run
 from families.outcome import Outcome
 
+from attncli.models.towers import has_towers
+
 
 def look_further(outcome: Outcome) -> None:
     """Add to what capture gave for a family what its doors give."""
@@ -24,4 +26,7 @@ def look_further(outcome: Outcome) -> None:
     inputs, _ = inputs_that_run(family, model, None)
     assert inputs is not None
     outcome.depths = told(model, inputs, outcome.layers)
-    outcome.holes = holes(model, inputs)
+    if not has_towers(
+        model.config
+    ):  # a command loads one tower, which does not take the whole model's inputs
+        outcome.holes = holes(model, inputs)

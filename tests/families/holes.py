@@ -15,7 +15,6 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from attncli.errors import AttnCliError
-from attncli.models.influence import small_inputs
 from attncli.models.loading import load
 
 MOST = 60
@@ -70,8 +69,6 @@ def _maps(folder: Path, inputs: Mapping[str, Tensor]) -> dict[Any, Tensor]:
     loaded = load(str(folder), tokenizer=False)
     everything = Everything()
     torch.manual_seed(0)
-    if loaded.model.main_input_name not in inputs:  # one tower of several, with an input of its own
-        inputs = next(small_inputs(loaded.model))
     source_of(loaded.model, inputs).run([everything])
     return {place: everything.weights(*place) for place in everything.kept}
 
