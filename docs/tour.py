@@ -1,6 +1,6 @@
-"""Makes the README's tour: runs its marked commands and writes down what they print, in 80 columns and without colour.
+"""Run the marked commands of the README and of docs/, and write down what they print: 80 columns, without colour.
 
-A marked command stands in the README as
+A marked command is written as
 
     <!-- tour: NAME -->
     ```sh
@@ -10,9 +10,9 @@ A marked command stands in the README as
     (replaced by what it prints; all of it is in docs/tour/NAME.txt)
     <!-- end -->
 
-The output's part is left out where the command writes a picture under docs/tour/ instead. Behind the name may stand
-``noisy``: its numbers are measured times, and only their form is held against what is written down; and ``folded``:
-the README shows the output when a reader clicks.
+The part with the output is left out where the command writes a picture under docs/tour/ instead. Two words may follow
+the name. ``noisy``: the numbers are measured times, so the test does not run the command again. ``folded``: the page
+shows the output when a reader clicks.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from itertools import pairwise, zip_longest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-README = ROOT / "README.md"
 FOLDER = ROOT / "docs" / "tour"
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 WIDTH = ("--width", "80")
 
 _STOP = re.compile(
@@ -46,7 +46,7 @@ class Stop:
     """One marked command.
 
     Args:
-        shows: Whether the README has its output.
+        shows: Whether the page has its output.
         folded: Whether a reader has to click to see it.
     """
 
@@ -58,33 +58,33 @@ class Stop:
 
     @property
     def arguments(self) -> list[str]:
-        """What follows ``attncli``, and the width of the page."""
+        """Return what follows ``attncli``, and the width of the page."""
         first, *rest = shlex.split(self.command.replace("\\\n", " "))
         assert first == "attncli", f"the tour runs attncli alone, not {first}"
         return [*rest[:1], *WIDTH, *rest[1:]]
 
     @property
     def file(self) -> Path:
-        """Where its output is kept."""
+        """Return where its output is kept."""
         return FOLDER / f"{self.name}.txt"
 
     @property
     def pictures(self) -> list[Path]:
-        """The files that it writes."""
+        """Return the files that it writes."""
         words = shlex.split(self.command)
         return [ROOT / after for word, after in pairwise(words) if word == "-o"]
 
     def shown(self, output: str) -> str:
-        """Give the part of the README that shows the output."""
+        """Return the part of the page that shows the output."""
         text = f"```text\n{output.rstrip()}\n```\n"
         if self.folded:
             text = f"<details><summary>what it prints</summary>\n\n{text}\n</details>\n"
         return f"<!-- output -->\n{text}<!-- end -->\n"
 
 
-def stops(readme: str) -> Iterator[Stop]:
-    """Find the marked commands."""
-    for found in _STOP.finditer(readme):
+def stops(page: str) -> Iterator[Stop]:
+    """Yield the marked commands of a page."""
+    for found in _STOP.finditer(page):
         yield Stop(
             found["name"],
             found["command"],
@@ -94,9 +94,9 @@ def stops(readme: str) -> Iterator[Stop]:
         )
 
 
-def with_outputs(readme: str) -> str:
-    """Put the outputs that are kept into a README."""
-    by_name = {stop.name: stop for stop in stops(readme)}
+def with_outputs(page: str) -> str:
+    """Return the page with the outputs that are kept."""
+    by_name = {stop.name: stop for stop in stops(page)}
 
     def replaced(found: re.Match[str]) -> str:
         stop = by_name[found["name"]]
@@ -105,14 +105,14 @@ def with_outputs(readme: str) -> str:
         start = found[0].removesuffix(found["shown"])
         return start + stop.shown(stop.file.read_text(encoding="utf-8"))
 
-    return _STOP.sub(replaced, readme)
+    return _STOP.sub(replaced, page)
 
 
 def difference(was: str, now: str, *, noisy: bool = False) -> str | None:
-    """Give the first line that says something else; None where there is none.
+    """Return the first line that differs, or None.
 
-    Numbers may differ by what other processors make of them: 2 %, or 0.002. Spaces and drawn bars follow the numbers.
-    Noisy numbers may be any.
+    Numbers may differ by 2 % or 0.002, as processors do. Spaces and drawn bars are not compared, since they follow the
+    numbers. Noisy numbers may be any.
 
     >>> difference("a  0.5001 ██", "a 0.5 █"), difference("a 1", "a 2", noisy=True)
     (None, None)
@@ -141,7 +141,7 @@ def _near(ones: list[float], others: list[float]) -> bool:
 
 
 def run(stop: Stop) -> str:
-    """Run a command in a process of its own, and give what it prints."""
+    """Run a command in a process of its own and return what it prints."""
     done = subprocess.run(
         [sys.executable, "-m", "attncli", *stop.arguments],
         cwd=ROOT,
@@ -157,15 +157,16 @@ def run(stop: Stop) -> str:
 
 
 def main() -> None:
-    """Run all marked commands and put their outputs into the README."""
-    readme = README.read_text(encoding="utf-8")
+    """Run all marked commands and put their outputs into the pages."""
     FOLDER.mkdir(exist_ok=True)
-    for stop in stops(readme):
-        print(f"{stop.name}: {stop.command}")
-        output = run(stop)
-        if stop.shows:
-            stop.file.write_text(output, encoding="utf-8")
-    README.write_text(with_outputs(readme), encoding="utf-8")
+    for path in PAGES:
+        page = path.read_text(encoding="utf-8")
+        for stop in stops(page):
+            print(f"{path.name}, {stop.name}: {stop.command}")
+            output = run(stop)
+            if stop.shows:
+                stop.file.write_text(output, encoding="utf-8")
+        path.write_text(with_outputs(page), encoding="utf-8")
 
 
 if __name__ == "__main__":
