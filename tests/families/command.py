@@ -21,6 +21,7 @@ from torch import Tensor
 
 from attncli.cli.main import main
 from attncli.errors import AttnCliError
+from attncli.models.towers import has_towers, tower
 from attncli.record import Kind
 
 Maps = Mapping[tuple[Kind, int], Tensor]
@@ -51,6 +52,8 @@ def _typed(family: str, model: Any) -> str:
         folder = Path(named)
         what = write_folder(whole, folder)
         documents = [_show(what, folder, *extra) for extra in _questions(model, takes, head is not None)]
+        if has_towers(model.config):
+            model = tower(model, family, picture=takes == "picture")
         inputs = _inputs(model, takes, Path(what), folder, documents)
     everything = Everything()
     torch.manual_seed(0)
