@@ -24,9 +24,9 @@ test:
 
 # With the versions of constraints-lowest.txt installed: what touches transformers, Typer, Matplotlib and the rest. Their
 # own warnings are no errors here. ModernBERT's eager attention gives no weights before transformers 5.4.
-LOWEST = tests/sources/test_capture.py tests/sources/test_loading.py tests/sources/test_pretrained.py \
-  tests/sources/test_generation.py tests/sources/test_batches.py tests/sources/test_tokens.py tests/sources/test_picture.py \
-  tests/commands tests/render tests/saved tests/test_shell.py tests/test_examples.py tests/test_versions.py
+LOWEST = tests/capture/test_attention_interface.py tests/models/test_loading.py tests/models/test_pretrained.py \
+  tests/models/test_generation.py tests/models/test_batches.py tests/models/test_tokens.py tests/models/test_vision.py \
+  tests/commands tests/render tests/documents tests/maps tests/test_shell.py tests/test_examples.py tests/test_versions.py
 
 test-lowest:
 	$(PYTHON) -m pytest -W default -p no:cacheprovider -k "not modernbert" $(LOWEST)

@@ -59,7 +59,7 @@ def _config_of(config: Any, kind: Kind) -> tuple[Any, bool]:
 def _depth(config: Any, kind: Kind) -> int | None:
     side = "encoder" if kind == "encoder" else "decoder"
     config, two_stacks = _config_of(config, kind)
-    names = (f"{side}_layers", f"num_{side}_layers") if two_stacks else ()
+    names = (f"{side}_layers", f"num_{side}_layers", f"{side}_num_hidden_layers") if two_stacks else ()
     for name in (*names, "num_hidden_layers", "num_layers", "n_layer", "n_layers"):
         value = getattr(config, name, None)
         if isinstance(value, int):
