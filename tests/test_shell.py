@@ -59,6 +59,7 @@ def test_a_pipe_that_closes_early_ends_the_command_cleanly() -> None:
         "show",
         "a b " * 40,
         "--json",
+        "--causal",
         "--heads",
         "16",
         "--layers",
@@ -200,7 +201,7 @@ def test_poor_surroundings_get_a_plain_answer(changes: dict[str, str]) -> None:
 
 def test_a_terminal_gets_colour_within_its_width_and_no_color_takes_every_escape_away() -> None:
     text = "the animal didn't cross the street because it was too tired"
-    code, shown = on_terminal(["show", text, "--heads", "4"], 40, COLORTERM="truecolor")
+    code, shown = on_terminal(["show", text, "--causal", "--heads", "4"], 40, COLORTERM="truecolor")
     assert code == 0 and "\x1b[" in shown and ";2;" in shown and widest(shown) <= 40
     code, plain = on_terminal(["show", HOSTILE], 80, NO_COLOR="1")
     assert (

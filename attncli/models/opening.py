@@ -165,9 +165,16 @@ def check_reads(model: ModelOptions, output: OutputOptions, text: str | None = N
 
 
 def model_name(model: ModelOptions, scratch: ScratchOptions, pair: str | None = None) -> str:
-    """Return which model is meant: the one named, the scratch model where its options are used, else the default."""
+    """Return which model is meant: the one named, the scratch model where its options are used, else the default.
+
+    Raises:
+        UsageError: Nothing but ``--heads`` or ``--layers`` asks for the scratch model: one letter more than ``--head``.
+    """
     if model.model is not None:
         return model.model
+    if (given := scratch.given()) and not set(given) - {"--heads", "--layers"}:
+        hint = f"did you mean {given[0].removesuffix('s')}? Or add --model scratch"
+        raise UsageError(f"{given[0]} is the size of the untrained scratch model", hint)
     asked = scratch.given() or pair is not None or scratch.seed is not None
     return "scratch" if asked else DEFAULT
 

@@ -64,7 +64,7 @@ def test_rows_are_positions_and_pooling_is_of_whole_maps(cli: Cli) -> None:
 
 
 def test_a_mean_over_layers_is_pooled_by_mean(cli: Cli) -> None:
-    common = ("show", LONG, "--layers", "2", "--layer", "mean")
+    common = ("show", LONG, "-m", "scratch", "--layers", "2", "--layer", "mean")
     assert "pooled by mean, then by max: 37×74 cells show 600×600" in " ".join(cli(*common).out.split())
     assert cli(*common, "--pool", "max").code == 2
 
@@ -117,7 +117,7 @@ def test_many_long_maps_are_pooled_and_a_short_axis_stays_whole(
     cli: Cli, tmp_path, painted: list[tuple[int, ...]]
 ) -> None:
     picture = ("-o", str(tmp_path / "x.png"), "-o", str(tmp_path / "x.npz"))
-    assert cli("show", LONG, "--heads", "2", "--rows", "3-9", *picture).code == 0
+    assert cli("show", LONG, "-m", "scratch", "--heads", "2", "--rows", "3-9", *picture).code == 0
     assert len(painted) == 2 and {(rows, columns <= 512) for rows, columns in painted} == {(7, True)}
 
 

@@ -14,7 +14,20 @@ from commandline import Cli
 TEXT = "the animal was too tired ."
 RUNS: dict[str, tuple[str, ...]] = {
     "show": ("show", TEXT, "--causal", "--heads", "4", "--layers", "2"),
-    "picked": ("show", TEXT, "--heads", "2", "--query", "tired,2", "--key", "0-3", "--head", "mean"),
+    "picked": (
+        "show",
+        TEXT,
+        "-m",
+        "scratch",
+        "--heads",
+        "2",
+        "--query",
+        "tired,2",
+        "--key",
+        "0-3",
+        "--head",
+        "mean",
+    ),
     "top": ("show", TEXT, "--causal", "--top", "2"),
     "mask": ("mask", "causal", TEXT),
     "compare": ("compare", TEXT, "--variants", "full,linear", "--causal"),

@@ -207,7 +207,7 @@ def test_what_a_shipped_model_does_not_take_is_told(
     assert len(result.err.splitlines()) <= 3
 
 
-@pytest.mark.parametrize("option", [("--heads", "2"), ("--causal",), ("--seed", "3"), ("--pair", "b"),
-                                    ("--d-model", "8"), ("--layers", "2"), ("--variant", "linear")])  # fmt: skip
+@pytest.mark.parametrize("option", [("--causal",), ("--seed", "3"), ("--pair", "b"),
+                                    ("--d-model", "8"), ("--variant", "linear")])  # fmt: skip
 def test_an_option_of_the_scratch_model_selects_it(cli: Cli, option: tuple[str, ...]) -> None:
     assert cli("show", "a b", *option, "--json", "-q").json["source"]["kind"] == "scratch"
