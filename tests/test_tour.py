@@ -31,7 +31,11 @@ OPTION = re.compile(r"(?<!\S)--?[a-z][\w-]*")
 
 
 def blocks(language: str) -> list[str]:
-    return [block for page in PAGES.values() for block in re.findall(rf"```{language}\n(.+?)\n```", page, re.DOTALL)]
+    return [
+        block
+        for page in PAGES.values()
+        for block in re.findall(rf"```{language}\n(.+?)\n```", page, re.DOTALL)
+    ]
 
 
 def commands() -> list[tuple[str, str]]:
