@@ -38,9 +38,10 @@ bench:
 	$(PYTHON) benchmarks/observing.py
 	$(PYTHON) benchmarks/heads.py
 
-# Runs the commands of the README's tour and writes down what they print, and draw, under docs/tour/.
+# Runs the marked commands of docs/tour.md and writes what they print and draw under docs/tour/; draws docs/terminal.svg.
 docs:
 	$(PYTHON) docs/tour.py
+	$(PYTHON) docs/terminal.py
 
 # Captures a tiny model of every family in the installed transformers and writes docs/coverage.md; about 15 minutes
 # on two cores. A run that was stopped goes on where it was; `rm build/coverage.jsonl` starts afresh.

@@ -1,6 +1,7 @@
 """What the README and docs/ print and name is true: outputs, pictures, options, links, Python."""
 
 import importlib.util
+import os
 import re
 import sys
 from pathlib import Path
@@ -109,8 +110,8 @@ def test_every_link_to_a_file_leads_to_one(path: Path) -> None:
 
 def test_the_python_on_the_pages_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    code = blocks("python")
-    assert len(code) >= 3
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
+    assert len(blocks("python")) >= 3
     for page in PAGES.values():
         names: dict[str, object] = {}
         for block in re.findall(r"```python\n(.+?)\n```", page, re.DOTALL):
