@@ -18,7 +18,7 @@ class RankingOptions:
     by: Annotated[
         str | None,
         typer.Option(metavar="METRIC", help="Rank by this (attncli list metrics), or by role, the default."),
-        Choices(entries_of("metrics", role="How far the strongest role is above its null")),
+        Choices(entries_of("metrics", role="How far the strongest role is above its baseline")),
     ] = None
     ascending: Annotated[bool, typer.Option("--ascending", help="The smallest first.")] = False
     top: Annotated[int | None, typer.Option(metavar="N", min=1, help="Give only the first N heads.")] = None
@@ -29,7 +29,7 @@ class RankingOptions:
     threshold: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="METRIC=X", help="How far above its null a head is named: 0.4. May be given again."
+            metavar="METRIC=X", help="How far above its baseline a head is named: 0.4. May be given again."
         ),
     ] = None
     layer: Annotated[str, typer.Option(metavar="N", help="0-based: 3, 0,2,5-7, -1 (last) or all.")] = "all"
@@ -71,7 +71,7 @@ class CorpusOptions:
         bool, typer.Option("--exclude-special", help="Leave special tokens out as keys, and scale the rest.")
     ] = False
     null_texts: Annotated[
-        int, typer.Option(metavar="N", min=0, help="So many texts are also run shuffled, for the null.")
+        int, typer.Option(metavar="N", min=0, help="Number of texts to shuffle for the baseline.")
     ] = 64
     resume: Annotated[
         str | None, typer.Option(metavar="FILE", help="Go on from the JSON of an interrupted run.")

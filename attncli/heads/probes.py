@@ -114,7 +114,7 @@ def repeated_from_ids(loaded: Loaded, file: str, seed: int) -> RepeatedTokens:
     for row in rows:
         free = sorted(usable - set(row))
         if len(free) < len(row):
-            raise UsageError(f"{safe_label(file)}: the vocabulary has too few other tokens for a null")
+            raise UsageError(f"{safe_label(file)}: the vocabulary has too few other tokens for a baseline")
         places = torch.randperm(len(free), generator=dice)[: len(row)].tolist()
         other.append(tuple(free[place] for place in places))
     return _checked(loaded, RepeatedTokens(tuple(map(tuple, rows)), tuple(other), *_around(loaded)))

@@ -130,10 +130,10 @@ def metric_notes(by: str, heads: Sequence[Head], corpus: Corpus) -> list[str]:
     if by == ROLE:
         return [
             *notes,
-            "null: even weight, or shuffled texts where they explain more; attncli list metrics says which",
+            "baseline: even weight, or shuffled texts where they explain more; attncli list metrics says which",
         ]
     null = registry.entries("metrics")[by].attributes.get("null")
-    return [*notes, f"null: {_null_text(str(null), corpus)}"] if null else notes
+    return [*notes, f"baseline: {_null_text(str(null), corpus)}"] if null else notes
 
 
 def depends_on_metric(note: str) -> bool:
@@ -142,7 +142,7 @@ def depends_on_metric(note: str) -> bool:
     >>> depends_on_metric("span is undefined in 3 rows, which are left out"), depends_on_metric("rows: content tokens")
     (True, False)
     """
-    return note.startswith("null: ") or note.endswith(_LEFT_OUT)
+    return note.startswith(("baseline: ", "null: ")) or note.endswith(_LEFT_OUT)
 
 
 _LEFT_OUT = " rows, which are left out"

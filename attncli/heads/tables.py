@@ -84,7 +84,7 @@ def ranking_of(ranked: Ranked, header: Header, document: Mapping[str, object]) -
 def metric_column(name: str) -> Column:
     """Name a metric for people."""
     if name == ROLE:
-        return Column(ROLE, "strongest role above its null", "weight")
+        return Column(ROLE, "strongest role above its baseline", "weight")
     unit = str(registry.entries("metrics")[name].attributes["unit"])
     return Column(name, None, "" if unit == "share" else unit)
 
@@ -138,7 +138,7 @@ def _ranking_table(ranked: Ranked, plain: Header) -> Table:
         *([Column("role")] if by == ROLE else []),
         Column("mean", "weight" if by == ROLE else by.replace("_", " ")),
         Column("stderr", "±"),
-        Column("null"),
+        Column("null", "baseline"),
         *(Column(name, digits=2) for name in beside),
         *([Column("like")] if by == "similarity" else []),
         Column("labels", "named"),

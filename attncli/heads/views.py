@@ -67,8 +67,8 @@ def _notes(answer: Answer, wanted: Wanted) -> list[str]:
     notes += [rows_note(corpus), *metric_notes(wanted.by, answer.heads, corpus)]
     changed = answer.thresholds.changed()
     notes.append(
-        f"named where the weight is {THRESHOLD:g} above its null{f' ({changed})' if changed else ''} and by more than "
-        f"{STANDARD_ERRORS:g} standard errors (--threshold)"
+        f"named where the weight is {THRESHOLD:g} above its baseline{f' ({changed})' if changed else ''} and by "
+        f"more than {STANDARD_ERRORS:g} standard errors (--threshold)"
     )
     if answer.heads and answer.heads[0].excluded is not None:
         dropped = [head.excluded for head in answer.heads if head.excluded is not None]

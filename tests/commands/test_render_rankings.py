@@ -111,9 +111,9 @@ def test_notes_follow_the_metric(cli: Cli, folder: Path) -> None:
     saved = str(folder / "all.json")
     before = json.loads((folder / "all.json").read_text())["notes"]
     after = cli("render", saved, "--by", "induction", "--json").json["notes"]
-    assert sum(note.startswith("null: ") for note in after) == 1
+    assert sum(note.startswith("baseline: ") for note in after) == 1
     assert any(note.startswith("induction is undefined in ") for note in after)
-    assert set(after) - set(before) == {n for n in after if n.startswith(("null: ", "induction is"))}
+    assert set(after) - set(before) == {n for n in after if n.startswith(("baseline: ", "induction is"))}
 
 
 def test_a_ranking_comes_from_a_pipe(cli: Cli, folder: Path) -> None:
