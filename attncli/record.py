@@ -26,7 +26,7 @@ KINDS: tuple[Kind, ...] = ("encoder", "decoder", "cross")
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class AttentionLayer:
     """One attention operation of a model.
 
     Args:
@@ -49,7 +49,7 @@ class Site:
     def kv_head(self, head: int) -> int:
         """Return the key/value head that a query head reads.
 
-        >>> [Site("decoder", 0, 9, 3).kv_head(head) for head in (0, 2, 3, 8)]
+        >>> [AttentionLayer("decoder", 0, 9, 3).kv_head(head) for head in (0, 2, 3, 8)]
         [0, 0, 1, 2]
         """
         return head // (self.heads // self.kv_heads)
@@ -165,7 +165,7 @@ class WeightBlock:
         sums: Each row's sum of weights, where it is known already.
     """
 
-    site: Site
+    site: AttentionLayer
     heads: tuple[int, ...]
     rows: range
     weights: Float[Tensor, "batch heads rows keys"]
@@ -275,7 +275,7 @@ class Observer(Protocol):
     same range of rows and come one after another, each with some of the heads.
     """
 
-    def request(self, site: Site) -> Request | None:
+    def request(self, site: AttentionLayer) -> Request | None:
         """Return what is wanted of a site, once before its blocks come; None for nothing.
 
         Raises:
@@ -295,7 +295,7 @@ class LayerObserver(Observer, Protocol):
 
 
 @dataclass(frozen=True)
-class SiteReport:
+class LayerReport:
     """What the self-checks measured at one site; all are largest absolute values over the rows that were seen.
 
     Args:
@@ -306,7 +306,7 @@ class SiteReport:
         dead_rows: Rows without any allowed key.
     """
 
-    site: Site
+    site: AttentionLayer
     row_sum_error: float
     forbidden: float
     output_error: float | None
@@ -346,10 +346,10 @@ class Run:
     """
 
     source: SourceInfo
-    sites: tuple[Site, ...]
+    sites: tuple[AttentionLayer, ...]
     queries: Mapping[Kind, Tokens]
     keys: Mapping[Kind, Tokens]
-    reports: tuple[SiteReport, ...] = ()
+    reports: tuple[LayerReport, ...] = ()
     notes: tuple[str, ...] = ()
     seed: int | None = None
     signed: bool = False

@@ -24,8 +24,8 @@ import torch
 from table import Row, print_table
 
 from attncli.heads.corpus_run import CorpusRun, Way
-from attncli.heads.corpus_state import Ledger
-from attncli.heads.corpus_sums import HeadTallies
+from attncli.heads.corpus_state import BenchResults
+from attncli.heads.corpus_sums import CorpusSums
 from attncli.heads.metrics_of_block import Measures
 from attncli.heads.similarity import HeadOverlap
 from attncli.inputs.corpus import Line
@@ -47,13 +47,13 @@ def sentences(count: int) -> list[str]:
     return list(itertools.islice(itertools.cycle(long), count))
 
 
-def measure(loaded: Loaded, texts: list[str], batch_size: int, null_texts: int = 64) -> Ledger:
+def measure(loaded: Loaded, texts: list[str], batch_size: int, null_texts: int = 64) -> BenchResults:
     """Do what ``attncli heads --file`` does, without the table."""
     model = BatchedModel(loaded)
     kind = model.kinds[0]
     everything = Selection("layer"), Selection("head")
-    ledger = Ledger(
-        HeadTallies(kind, Measures.of_kind(kind), *everything, model.depth(kind)),
+    ledger = BenchResults(
+        CorpusSums(kind, Measures.of_kind(kind), *everything, model.depth(kind)),
         HeadOverlap(kind, *everything, model.depth(kind)),
     )
     run = CorpusRun(

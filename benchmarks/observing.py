@@ -23,7 +23,7 @@ from typing import Any
 
 import torch
 
-from attncli.heads.corpus_sums import HeadTallies
+from attncli.heads.corpus_sums import CorpusSums
 from attncli.heads.metrics_of_block import Measures
 from attncli.models.loading import Loaded, LoadOptions, load
 from attncli.models.prepared_text import from_inputs, prepare
@@ -122,9 +122,9 @@ def one_head(source: PretrainedSource) -> list[Observer]:
     return [_metrics(source, parse_selection("-1", "layer"), parse_selection("3", "head"))]
 
 
-def _metrics(source: PretrainedSource, layers: Selection, heads: Selection) -> HeadTallies:
+def _metrics(source: PretrainedSource, layers: Selection, heads: Selection) -> CorpusSums:
     kind, depth, length = _sizes(source)
-    tallies = HeadTallies(kind, Measures.of_kind(kind), layers, heads, depth)
+    tallies = CorpusSums(kind, Measures.of_kind(kind), layers, heads, depth)
     ids, none = torch.arange(length)[None], torch.zeros(1, length, dtype=torch.bool)
     axis = Axis(ids, ~none, none, none)
     tallies.begin(Batch(axis, axis, ~none))

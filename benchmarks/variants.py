@@ -28,7 +28,7 @@ from attncli.bench.environment import look_around
 from attncli.bench.findings import fits
 from attncli.bench.footprint import peak_extra_bytes
 from attncli.bench.inputs import Workload
-from attncli.bench.results import Ledger, Question
+from attncli.bench.results import BenchRequest, BenchResults
 from attncli.bench.run import run_bench
 from attncli.errors import UsageError
 from attncli.registry import Entry
@@ -39,11 +39,11 @@ MIB = 2**20
 
 def measure(
     contenders: Sequence[Contender], lengths: Sequence[int], max_time: float, **changes: object
-) -> Ledger:
+) -> BenchResults:
     """Measure contenders, the first being whom the others are compared with."""
     workload = replace(WORKLOAD, **changes)  # type: ignore[arg-type]
-    question = Question(workload, tuple(lengths), tuple(contenders), "cpu", 0.01, max_time, budget=3600.0)
-    ledger = Ledger(question, ENVIRONMENT)
+    question = BenchRequest(workload, tuple(lengths), tuple(contenders), "cpu", 0.01, max_time, budget=3600.0)
+    ledger = BenchResults(question, ENVIRONMENT)
     run_bench(
         ledger,
         lambda text: print(f"\r\x1b[K{text}", end="", file=sys.stderr) if sys.stderr.isatty() else None,
@@ -51,7 +51,7 @@ def measure(
     return ledger
 
 
-def ratio(ledger: Ledger, name: str, seq_len: int, bar: float, about: str = "") -> Row:
+def ratio(ledger: BenchResults, name: str, seq_len: int, bar: float, about: str = "") -> Row:
     """Give a ratio and its bar."""
     causal = "causal" if ledger.question.workload.causal else "full"
     at = f"n = {seq_len:,}, {about or f'{causal} SDPA'}"
@@ -61,7 +61,7 @@ def ratio(ledger: Ledger, name: str, seq_len: int, bar: float, about: str = "") 
     return Row(name, at, cell.ratio, bar, cell.ratio_interval)
 
 
-def exponent(ledger: Ledger, name: str, bar: float) -> Row:
+def exponent(ledger: BenchResults, name: str, bar: float) -> Row:
     """Give the exponent of a fitted time and its bar."""
     fit = fits(ledger).get(name)
     if fit is None:

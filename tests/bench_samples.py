@@ -11,7 +11,7 @@ from attncli.bench.cost import Cost
 from attncli.bench.entrants import Contender, find_contender
 from attncli.bench.environment import Environment
 from attncli.bench.inputs import Workload
-from attncli.bench.results import Cell, Ledger, Question
+from attncli.bench.results import BenchRequest, BenchResults, Cell
 from attncli.registry import Entry
 
 ENVIRONMENT = Environment("a processor", "a system", "3", "2", "cpu", "a processor", 4, 1, (0, 1), 0.5, 1e11)
@@ -37,10 +37,12 @@ def cell(
     )  # fmt: skip
 
 
-def ledger(cells: list[Cell] | None = None, names: tuple[str, ...] = ("sdpa", "full", "linear")) -> Ledger:
+def ledger(
+    cells: list[Cell] | None = None, names: tuple[str, ...] = ("sdpa", "full", "linear")
+) -> BenchResults:
     """Make a ledger in which linear overtakes sdpa at n = 1024 and full at n = 256."""
-    question = Question(Workload(), (256, 1024, 4096), tuple(map(find_contender, names)), "cpu")
-    made = Ledger(question, ENVIRONMENT, complete=True, timed_seconds=8.0, elapsed_seconds=10.0)
+    question = BenchRequest(Workload(), (256, 1024, 4096), tuple(map(find_contender, names)), "cpu")
+    made = BenchResults(question, ENVIRONMENT, complete=True, timed_seconds=8.0, elapsed_seconds=10.0)
     if cells is None:
         cells = []
         for n in (256, 1024, 4096):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attncli.bench.results import Ledger, Question
+from attncli.bench.results import BenchRequest, BenchResults
 from attncli.errors import ReadError, UsageError
 from attncli.labels import safe_label
 
@@ -42,7 +42,7 @@ class Change:
         return self.now / self.before
 
 
-def read_baseline(name: str, question: Question, threads: int) -> Baseline:
+def read_baseline(name: str, question: BenchRequest, threads: int) -> Baseline:
     """Read an older run's JSON, and check that the two can be compared.
 
     Raises:
@@ -86,7 +86,7 @@ def _is_cell(cell: object) -> bool:
     return isinstance(cell.get("seq_len"), int) and (median is None or isinstance(median, int | float))
 
 
-def _check_same(document: dict[str, Any], question: Question, threads: int, shown: str) -> None:
+def _check_same(document: dict[str, Any], question: BenchRequest, threads: int, shown: str) -> None:
     then = document.get("settings")
     if not isinstance(then, dict):
         return
@@ -105,7 +105,7 @@ def _word(value: object) -> str:
     return {True: "on", False: "off"}.get(value, str(value)) if isinstance(value, bool) else str(value)
 
 
-def settings_of(question: Question, threads: int) -> dict[str, Any]:
+def settings_of(question: BenchRequest, threads: int) -> dict[str, Any]:
     """Return what was measured, for a document."""
     workload = question.workload
     return {
@@ -128,7 +128,7 @@ def settings_of(question: Question, threads: int) -> dict[str, Any]:
     }
 
 
-def compare(ledger: Ledger, baseline: Baseline) -> list[Change]:
+def compare(ledger: BenchResults, baseline: Baseline) -> list[Change]:
     """Compare each cell that both have."""
     changes = []
     for cell in ledger.cells:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from attncli.bench.environment import system_load
 from attncli.bench.fit import Crossover, Fit, find_crossover, fit_power
-from attncli.bench.results import Cell, Ledger
+from attncli.bench.results import BenchResults, Cell
 from attncli.bench.statistics import Interval, drift, paired_ratio, paired_ratio_interval
 
 NOISY = 0.10
@@ -26,7 +26,7 @@ class Overtaking:
     crossover: Crossover
 
 
-def fits(ledger: Ledger) -> dict[str, Fit]:
+def fits(ledger: BenchResults) -> dict[str, Fit]:
     """Fit a power law to each contender's times, where there are enough."""
     found = {}
     for contender in ledger.question.contenders:
@@ -39,7 +39,7 @@ def fits(ledger: Ledger) -> dict[str, Fit]:
     return found
 
 
-def crossovers(ledger: Ledger) -> list[Overtaking]:
+def crossovers(ledger: BenchResults) -> list[Overtaking]:
     """Find who overtakes the reference, and who overtakes plain full attention."""
     contenders = ledger.question.contenders
     others = [ledger.question.reference.name]
@@ -53,7 +53,7 @@ def crossovers(ledger: Ledger) -> list[Overtaking]:
     return sorted(found, key=lambda one: (others.index(one.other), one.crossover.seq_len))
 
 
-def _crossover(ledger: Ledger, variant: str, other: str) -> Crossover | None:
+def _crossover(ledger: BenchResults, variant: str, other: str) -> Crossover | None:
     pairs = [(cell, ledger.cell(other, cell.seq_len)) for cell in ledger.timed(variant)]
     both = [(one.seq_len, one.seconds, two.seconds) for one, two in pairs if two is not None]
     ratios = [paired_ratio(one, two) for _, one, two in both]
@@ -61,7 +61,7 @@ def _crossover(ledger: Ledger, variant: str, other: str) -> Crossover | None:
     return find_crossover([seq_len for seq_len, _, _ in both], ratios, intervals)
 
 
-def warnings(ledger: Ledger) -> Iterator[str]:
+def warnings(ledger: BenchResults) -> Iterator[str]:
     """Yield what makes the times doubtful, and what would help."""
     yield from _load_warning(ledger)
     timed = [cell for cell in ledger.cells if cell.readings]
@@ -79,7 +79,7 @@ def warnings(ledger: Ledger) -> Iterator[str]:
         yield f"other programs held the processor for {waited:.0%} of the time; CPU time leaves that out"
 
 
-def _load_warning(ledger: Ledger) -> Iterator[str]:
+def _load_warning(ledger: BenchResults) -> Iterator[str]:
     environment = ledger.environment
     if environment.load is not None and environment.load > environment.cores / 2:
         yield (
@@ -88,7 +88,7 @@ def _load_warning(ledger: Ledger) -> Iterator[str]:
         )
 
 
-def _drift_warning(ledger: Ledger) -> Iterator[str]:
+def _drift_warning(ledger: BenchResults) -> Iterator[str]:
     for cell in ledger.timed(ledger.question.reference.name):
         moved = drift(cell.seconds)
         if abs(moved) > NOISY:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from attncli.bench.cost import predicted_flops
 from attncli.bench.entrants import Contender
-from attncli.bench.results import Cell, Ledger
+from attncli.bench.results import BenchResults, Cell
 from attncli.bench.rounds import FEWEST_IN_HASTE
 
 RUNS = FEWEST_IN_HASTE + 1
 """Calls that a cell takes at least: one to warm up and to measure memory, and one for each round."""
 
 
-def predict_seconds(contender: Contender, ledger: Ledger, seq_len: int) -> float:
+def predict_seconds(contender: Contender, ledger: BenchResults, seq_len: int) -> float:
     """Predict one call by the wall's clock: from the length measured last, in proportion to the operations.
 
     Before anything was measured it is what the machine's peak would need, which nobody beats.
@@ -58,7 +58,7 @@ def affordable(seconds: dict[str, float], left: float, keep: str) -> dict[str, f
     return left_out
 
 
-def fair_share(ledger: Ledger, seq_len: int, left: float) -> float:
+def fair_share(ledger: BenchResults, seq_len: int, left: float) -> float:
     """Return how much of the seconds left may be predicted for one length: as much as for each that comes after it.
 
     So the slow ones leave early enough for the fast ones to reach the long lengths, which they are made for.
@@ -66,7 +66,7 @@ def fair_share(ledger: Ledger, seq_len: int, left: float) -> float:
     return max(0.0, left) / sum(length >= seq_len for length in ledger.question.lengths)
 
 
-def time_for_rounds(ledger: Ledger, seq_len: int, left: float) -> float:
+def time_for_rounds(ledger: BenchResults, seq_len: int, left: float) -> float:
     """Return how long the rounds of one length may go on, so that the lengths after it can have their fewest.
 
     Args:

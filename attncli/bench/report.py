@@ -9,13 +9,13 @@ from typing import Any
 from attncli.bench.baseline import Change, settings_of
 from attncli.bench.findings import Overtaking, crossovers, fits, warnings
 from attncli.bench.fit import Fit
-from attncli.bench.results import Cell, Ledger
+from attncli.bench.results import BenchResults, Cell
 from attncli.bench.views import CLOCKS, curves_of
 from attncli.record import Provenance
 from attncli.view import Curves, Header
 
 
-def bench_view(ledger: Ledger, provenance: Provenance, changes: Sequence[Change] = ()) -> Curves:
+def bench_view(ledger: BenchResults, provenance: Provenance, changes: Sequence[Change] = ()) -> Curves:
     """Show what was found.
 
     Args:
@@ -25,7 +25,7 @@ def bench_view(ledger: Ledger, provenance: Provenance, changes: Sequence[Change]
     return curves_of(_document(ledger, fits(ledger), crossovers(ledger), changes), header)
 
 
-def _title(ledger: Ledger) -> str:
+def _title(ledger: BenchResults) -> str:
     question, workload, threads = ledger.question, ledger.question.workload, ledger.environment.threads
     parts = [
         "causal" if workload.causal else "not causal",
@@ -41,7 +41,7 @@ def _title(ledger: Ledger) -> str:
     return f"attention, {' · '.join(parts)}"
 
 
-def _notes(ledger: Ledger) -> list[str]:
+def _notes(ledger: BenchResults) -> list[str]:
     question, environment = ledger.question, ledger.environment
     floors = ", ".join(
         f"{floor:.1%} at {n:,}" for n, floor in ledger.noise_floors.items() if floor < math.inf
@@ -67,7 +67,7 @@ def _notes(ledger: Ledger) -> list[str]:
     return notes
 
 
-def _cell(cell: Cell, ledger: Ledger) -> dict[str, Any]:
+def _cell(cell: Cell, ledger: BenchResults) -> dict[str, Any]:
     speed = cell.flops_per_second
     return {
         "variant": cell.variant,
@@ -94,7 +94,7 @@ def _cell(cell: Cell, ledger: Ledger) -> dict[str, Any]:
 
 
 def _document(
-    ledger: Ledger, found: dict[str, Fit], overtakings: list[Overtaking], changes: Sequence[Change]
+    ledger: BenchResults, found: dict[str, Fit], overtakings: list[Overtaking], changes: Sequence[Change]
 ) -> dict[str, Any]:
     return {
         "complete": ledger.complete,

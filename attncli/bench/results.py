@@ -67,7 +67,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class BenchRequest:
     """What is to be measured.
 
     Args:
@@ -92,7 +92,7 @@ class Question:
 
 
 @dataclass(slots=True)
-class Ledger:
+class BenchResults:
     """What was found so far; it can be read at any time, after an interruption too.
 
     Args:
@@ -104,7 +104,7 @@ class Ledger:
         elapsed_seconds: Spent altogether.
     """
 
-    question: Question
+    question: BenchRequest
     environment: Environment
     cells: list[Cell] = field(default_factory=list)
     noise_floors: dict[int, float] = field(default_factory=dict)

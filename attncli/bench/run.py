@@ -16,7 +16,7 @@ from attncli.bench.cost import Cost, count_flops, measure_costs, predicted_bytes
 from attncli.bench.entrants import Contender
 from attncli.bench.footprint import fits, free_bytes, peak_extra_bytes
 from attncli.bench.prediction import affordable, fair_share, predict_seconds, time_for_rounds
-from attncli.bench.results import Cell, Ledger, Question, Status
+from attncli.bench.results import BenchRequest, BenchResults, Cell, Status
 from attncli.bench.rounds import CONTROL, FEWEST_IN_HASTE, Call, Readings, Stop, repetitions, run_rounds
 from attncli.bench.statistics import is_noise, noise_floor, paired_ratio, paired_ratio_interval
 from attncli.bench.views import human_seconds
@@ -39,7 +39,7 @@ class Ready:
     flops: int
 
 
-def run_bench(ledger: Ledger, tell: Tell = lambda text: None) -> None:
+def run_bench(ledger: BenchResults, tell: Tell = lambda text: None) -> None:
     """Fill a ledger.
 
     Args:
@@ -59,12 +59,12 @@ def run_bench(ledger: Ledger, tell: Tell = lambda text: None) -> None:
 
 
 @contextmanager
-def _gradients(question: Question) -> Iterator[None]:
+def _gradients(question: BenchRequest) -> Iterator[None]:
     with torch.set_grad_enabled(question.workload.backward):
         yield
 
 
-def _judge(contender: Contender, ledger: Ledger, tell: Tell) -> Verdict:
+def _judge(contender: Contender, ledger: BenchResults, tell: Tell) -> Verdict:
     """Check that a contender computes what it says, and measure what it costs at short lengths."""
     question = ledger.question
     tell(f"checking {contender.name}")
@@ -81,7 +81,7 @@ def _judge(contender: Contender, ledger: Ledger, tell: Tell) -> Verdict:
 
 
 def _measure_length(
-    ledger: Ledger, seq_len: int, verdicts: dict[str, Verdict], deadline: float, tell: Tell
+    ledger: BenchResults, seq_len: int, verdicts: dict[str, Verdict], deadline: float, tell: Tell
 ) -> None:
     """Measure everybody who is right, fits into memory and into the time that is left."""
     question = ledger.question
@@ -104,7 +104,9 @@ def _measure_length(
         _enter(ledger, seq_len, ready, readings, verdicts)
 
 
-def _able(ledger: Ledger, seq_len: int, verdicts: dict[str, Verdict], deadline: float) -> list[Contender]:
+def _able(
+    ledger: BenchResults, seq_len: int, verdicts: dict[str, Verdict], deadline: float
+) -> list[Contender]:
     """Find who can be measured, and enter the others with the reason."""
     question = ledger.question
     able, skipped = [], []
@@ -133,7 +135,7 @@ def _able(ledger: Ledger, seq_len: int, verdicts: dict[str, Verdict], deadline: 
     return [one for one in able if one.name not in dropped]
 
 
-def _untimed(contender: Contender, ledger: Ledger, seq_len: int, status: Status, reason: str) -> Cell:
+def _untimed(contender: Contender, ledger: BenchResults, seq_len: int, status: Status, reason: str) -> Cell:
     workload, costs = ledger.question.workload, ledger.costs.get(contender.name)
     return Cell(
         contender.name,
@@ -148,7 +150,7 @@ def _untimed(contender: Contender, ledger: Ledger, seq_len: int, status: Status,
 
 def _prepare(
     contender: Contender,
-    ledger: Ledger,
+    ledger: BenchResults,
     seq_len: int,
     inputs: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
 ) -> Ready | Cell:
@@ -179,7 +181,7 @@ def _prepare(
     return Ready(contender, call, repetitions(seconds), peak, flops)
 
 
-def _overhead(contender: Contender, question: Question) -> float:
+def _overhead(contender: Contender, question: BenchRequest) -> float:
     """Time next to nothing: what a call costs whatever its length."""
     call = contender.call(question.workload, question.workload.inputs(TINY))
     try:
@@ -192,7 +194,12 @@ def _overhead(contender: Contender, question: Question) -> float:
 
 
 def _time(
-    ledger: Ledger, seq_len: int, ready: dict[str, Ready], readings: Readings, deadline: float, tell: Tell
+    ledger: BenchResults,
+    seq_len: int,
+    ready: dict[str, Ready],
+    readings: Readings,
+    deadline: float,
+    tell: Tell,
 ) -> None:
     question = ledger.question
     calls = {name: one.call for name, one in ready.items()}
@@ -219,7 +226,7 @@ def _time(
 
 
 def _enter(
-    ledger: Ledger,
+    ledger: BenchResults,
     seq_len: int,
     ready: dict[str, Ready],
     readings: Readings,
@@ -246,11 +253,11 @@ def _enter(
         ledger.cells.append(_compared(cell, reference, ledger))
 
 
-def _seconds(readings: list[Reading], question: Question) -> list[float]:
+def _seconds(readings: list[Reading], question: BenchRequest) -> list[float]:
     return [reading.on(question.clock) for reading in readings]
 
 
-def _compared(cell: Cell, reference: list[float], ledger: Ledger) -> Cell:
+def _compared(cell: Cell, reference: list[float], ledger: BenchResults) -> Cell:
     """Add a cell's ratio to the reference."""
     if cell.variant == ledger.question.reference.name:
         return replace(cell, ratio=1.0, ratio_interval=(1.0, 1.0))

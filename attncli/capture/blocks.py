@@ -12,11 +12,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attncli.attention.operation import AttentionOperation, heads_of
-from attncli.attention.tiles.row_tiles import TILE_ELEMENTS, RowTiles, Tile
+from attncli.attention.tiles.row_tiles import TILE_ELEMENTS, RowTile, RowTiles
 from attncli.capture.checks import Check, failed, where
 from attncli.capture.prefetch import one_ahead
 from attncli.errors import CaptureError
-from attncli.record import Kind, LayerObserver, Observer, Request, Site, SiteReport, WeightBlock
+from attncli.record import AttentionLayer, Kind, LayerObserver, LayerReport, Observer, Request, WeightBlock
 
 BLOCK_BYTES = 32 * 2**20
 """A block of weights is at most this large, unless a single row of one batch is larger."""
@@ -31,7 +31,9 @@ OWN_FORWARD = "own forward"
 class Inspector(Protocol):
     """An observer that wants the operations themselves too, to take them apart."""
 
-    def inspect(self, site: Site, operation: AttentionOperation, output: Float[Tensor, "..."] | None) -> None:
+    def inspect(
+        self, site: AttentionLayer, operation: AttentionOperation, output: Float[Tensor, "..."] | None
+    ) -> None:
         """Look at an operation whose blocks have been shown.
 
         Args:
@@ -40,7 +42,7 @@ class Inspector(Protocol):
 
 
 @dataclass
-class Emitter:
+class BlockFeed:
     """Shows observers what they asked for of each operation of one run, and checks every number on the way.
 
     Args:
@@ -58,8 +60,8 @@ class Emitter:
     axes: Mapping[Kind, tuple[int, int]] | None = None
     stack: str = ""
     dense_keys: int = DENSE_KEYS
-    sites: list[Site] = field(default_factory=list)
-    reports: list[SiteReport] = field(default_factory=list)
+    sites: list[AttentionLayer] = field(default_factory=list)
+    reports: list[LayerReport] = field(default_factory=list)
     stopped: bool = False
     _shown: set[tuple[str, Kind, int, int]] = field(default_factory=set)
 
@@ -72,7 +74,7 @@ class Emitter:
 
     def emit(
         self,
-        site: Site,
+        site: AttentionLayer,
         operation: AttentionOperation | Callable[[], AttentionOperation],
         output: Float[Tensor, "batch heads query value_dim"] | None,
         capture: str,
@@ -109,7 +111,7 @@ class Emitter:
             inspector.inspect(site, operation, output)
 
     def compute(
-        self, site: Site, operation: AttentionOperation, own: Callable[[slice], Tensor]
+        self, site: AttentionLayer, operation: AttentionOperation, own: Callable[[slice], Tensor]
     ) -> Float[Tensor, "batch heads query value_dim"]:
         """Make an operation's output from the very blocks that observers are shown, in place of the model's kernel.
 
@@ -151,7 +153,7 @@ class Emitter:
 
     def emit_weights(
         self,
-        site: Site,
+        site: AttentionLayer,
         weights: Float[Tensor, "batch heads query key"],
         allowed: Tensor | None,
         capture: str,
@@ -184,13 +186,13 @@ class Emitter:
             observer.update(block)
         self._close(check)
 
-    def _wanted(self, site: Site) -> list[tuple[Observer, Request]]:
+    def _wanted(self, site: AttentionLayer) -> list[tuple[Observer, Request]]:
         if site.stack != self.stack:
             return []
         requests = [(observer, observer.request(site)) for observer in self.observers]
         return [(observer, request) for observer, request in requests if request is not None]
 
-    def _check_axes(self, site: Site, queries: int, keys: int) -> None:
+    def _check_axes(self, site: AttentionLayer, queries: int, keys: int) -> None:
         """Refuse an operation whose rows and columns are something else than the tokens."""
         tokens = (self.axes or {}).get(site.kind, (0, 0))
         if any(length not in (0, seen) for length, seen in zip(tokens, (queries, keys), strict=True)):
@@ -199,7 +201,7 @@ class Emitter:
                 f"{tokens[1]:,} tokens of the input: this model shortens, lengthens or joins its axes inside"
             )
 
-    def _check_once(self, site: Site, first_query: int) -> None:
+    def _check_once(self, site: AttentionLayer, first_query: int) -> None:
         """Refuse a second operation of the same name: one of the two would have another layer's index."""
         name = (site.stack, site.kind, site.layer, first_query)
         if name in self._shown and self.verify:
@@ -207,7 +209,11 @@ class Emitter:
         self._shown.add(name)
 
     def _blocks(
-        self, site: Site, operation: AttentionOperation, heads: tuple[int, ...], wanted: tuple[int, int]
+        self,
+        site: AttentionLayer,
+        operation: AttentionOperation,
+        heads: tuple[int, ...],
+        wanted: tuple[int, int],
     ) -> Iterator[tuple[WeightBlock, slice]]:
         """Yield the blocks with their rows counted from the operation's first."""
         start, stop = wanted
@@ -231,14 +237,16 @@ class Emitter:
 
 def _tiles(
     operation: AttentionOperation, heads: tuple[int, ...], start: int, stop: int, elements: int
-) -> Iterator[Tile]:
+) -> Iterator[RowTile]:
     """Return the tiles; where a CPU has threads to spare, each is made while observers look at the one before."""
     if operation.query.device.type != "cpu" or torch.get_num_threads() == 1:
         return iter(RowTiles(operation, heads, start, stop, elements))
     return one_ahead(iter(RowTiles(operation, heads, start, stop, elements, lanes=2)))
 
 
-def _block(site: Site, operation: AttentionOperation, heads: tuple[int, ...], rows: slice) -> WeightBlock:
+def _block(
+    site: AttentionLayer, operation: AttentionOperation, heads: tuple[int, ...], rows: slice
+) -> WeightBlock:
     first, weights = operation.first_query, operation.weights(heads, rows)
     return WeightBlock(
         site=site,
@@ -251,7 +259,7 @@ def _block(site: Site, operation: AttentionOperation, heads: tuple[int, ...], ro
     )
 
 
-def _block_of_tile(site: Site, operation: AttentionOperation, tile: Tile) -> WeightBlock:
+def _block_of_tile(site: AttentionLayer, operation: AttentionOperation, tile: RowTile) -> WeightBlock:
     first = operation.first_query
     return WeightBlock(
         site=site,

@@ -10,11 +10,11 @@ from torch import nn
 
 from attncli.attention.operation import AttentionOperation
 from attncli.capture.module_stack import Frame
-from attncli.record import Site
+from attncli.record import AttentionLayer
 
 
 def first_positions(
-    operation: AttentionOperation, site: Site, module: nn.Module, frame: Frame | None
+    operation: AttentionOperation, site: AttentionLayer, module: nn.Module, frame: Frame | None
 ) -> AttentionOperation:
     """Set the absolute positions of an operation's first query and first key.
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from attncli.attention.operation import AttentionOperation, heads_of
 from attncli.errors import CaptureError
-from attncli.record import Site, SiteReport, WeightBlock
+from attncli.record import AttentionLayer, LayerReport, WeightBlock
 
 SAMPLED_ROWS = 4
 SAMPLED_TILES = 0.125
@@ -34,7 +34,7 @@ class Check:
     the tile's place as seed.
     """
 
-    site: Site
+    site: AttentionLayer
     operation: AttentionOperation | None
     output: Tensor | None
     capture: str
@@ -159,14 +159,14 @@ class Check:
         error, heads = self.worst[name]
         return heads[int(error.abs().transpose(0, 1).flatten(1).amax(dim=1).argmax())]
 
-    def report(self) -> SiteReport:
+    def report(self) -> LayerReport:
         """Sum up what was measured."""
         dead = sum(int(rows.sum()) for rows in self.dead.values())
-        return SiteReport(
+        return LayerReport(
             self.site, self.row_sum_error, self.forbidden, self.output_error, dead, self.capture
         )
 
-    def raise_if_wrong(self, report: SiteReport) -> None:
+    def raise_if_wrong(self, report: LayerReport) -> None:
         """Refuse what is beyond its tolerance, with the layer, the head and the number.
 
         Raises:
@@ -197,7 +197,7 @@ class Check:
             )
 
 
-def where(site: Site) -> str:
+def where(site: AttentionLayer) -> str:
     """Name a site in a message."""
     stack = f"{site.stack} " if site.stack else ""
     return f"{stack}{site.kind} layer {site.layer}"

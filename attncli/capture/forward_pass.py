@@ -17,14 +17,14 @@ from attncli.capture.attention_interface import (
     operation_of,
     watched,
 )
-from attncli.capture.blocks import Emitter
+from attncli.capture.blocks import BlockFeed
 from attncli.capture.cache_positions import first_positions
-from attncli.capture.layers import SiteNamer, Stacks
+from attncli.capture.layers import LayerNamer, Stacks
 from attncli.capture.module_stack import NOT_BETWEEN_TOKENS, Frame, SdpaCall, Softmax, Trace
 from attncli.capture.softmax_hooks import tapped
 from attncli.capture.weight_layouts import LAYOUTS, allowed_by
 from attncli.errors import CaptureError
-from attncli.record import Kind, Site
+from attncli.record import AttentionLayer, Kind
 
 SMALL = 2**14
 """Numbers in the queries or keys of a call: up to so many it is kept and shown when the model has run.
@@ -59,7 +59,7 @@ class Watch:
     def __init__(
         self,
         model: nn.Module,
-        emitter: Emitter,
+        emitter: BlockFeed,
         kinds: Sequence[Kind],
         batch: int,
         place: Callable[[AttentionOperation, Kind], AttentionOperation] | None = None,
@@ -71,11 +71,11 @@ class Watch:
         self._emitter, self._batch, self._place = emitter, batch, place
         self._modules = stacks.watched
         self._fast = fast
-        self._namer = SiteNamer(stacks, kinds)
+        self._namer = LayerNamer(stacks, kinds)
         self._trace = Trace(stacks.names)
         self._last: tuple[tuple[int, int], ref[Tensor], ref[Tensor]] | None = None
         self._may_wait = not any(hasattr(observer, "inspect") for observer in emitter.observers)
-        self._waiting: list[tuple[Site, Call, Frame | None, str]] = []
+        self._waiting: list[tuple[AttentionLayer, Call, Frame | None, str]] = []
         self._sought = emitter.sought if may_stop and place is None else None
         self._seen: set[tuple[Kind, int]] = set()
 
@@ -116,7 +116,7 @@ class Watch:
             path = "eager" if call.implementation == "eager" else "interface"
             self._show(named[1], call, named[0], path)
 
-    def _named(self, call: Call) -> tuple[Frame | None, Site] | None:
+    def _named(self, call: Call) -> tuple[Frame | None, AttentionLayer] | None:
         """Name a call; None where it is not to be shown, or has been."""
         if type(call.module).__name__ in NOT_BETWEEN_TOKENS:
             return None
@@ -145,7 +145,7 @@ class Watch:
         )
         self._show(site, made, frame, "interface")
 
-    def _show(self, site: Site, call: Call, frame: Frame | None, path: str) -> None:
+    def _show(self, site: AttentionLayer, call: Call, frame: Frame | None, path: str) -> None:
         """Show a call now, or with the others when the model has run, if it is small."""
         small = max(call.query.numel(), call.key.numel()) <= SMALL
         if small and self._may_wait and self._place is None:
@@ -159,7 +159,7 @@ class Watch:
         for site, call, frame, path in waiting:
             self._show_now(site, call, frame, path)
 
-    def _show_now(self, site: Site, call: Call, frame: Frame | None, path: str) -> None:
+    def _show_now(self, site: AttentionLayer, call: Call, frame: Frame | None, path: str) -> None:
         assert call.output is not None
 
         def operation() -> AttentionOperation:
@@ -220,13 +220,13 @@ class Watch:
         key: Tensor,
         cross: bool,
         causal: Callable[[], bool],
-    ) -> Site:
+    ) -> AttentionLayer:
         name = self._trace.name_of(module) if frame is None or frame.module is not module else frame.name
         site = self._namer.site(name, module, query.shape[1], key.shape[1], cross=cross, causal=causal)
         self._stop_before(site)
         return site
 
-    def _stop_before(self, site: Site) -> None:
+    def _stop_before(self, site: AttentionLayer) -> None:
         """Stop the model where another layer begins than those sought, all of which have been seen.
 
         Not after the last of them, whose layer may attend once more.
@@ -262,7 +262,7 @@ class Watch:
                 "tokens to tokens"
             )
 
-    def _check_batch(self, site: Site, batch: int) -> None:
+    def _check_batch(self, site: AttentionLayer, batch: int) -> None:
         if batch != self._batch:
             inside = f"{batch} pieces of" if batch > self._batch else "all of"
             raise CaptureError(

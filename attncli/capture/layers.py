@@ -18,7 +18,7 @@ from torch import nn
 
 from attncli.capture.module_stack import ATTENTION_CLASS
 from attncli.errors import CaptureError
-from attncli.record import Kind, Site
+from attncli.record import AttentionLayer, Kind
 
 _CROSS = re.compile(
     r"cross_?att|crossattention|encoder_?attn|encoder_?attention|enc_?dec_?att|encoder_decoder_att",
@@ -237,7 +237,7 @@ def _embedding_path(model: nn.Module) -> str:
     return str(paths.get(id(embedding), ""))
 
 
-class SiteNamer:
+class LayerNamer:
     """Names attention operations in the order in which they run.
 
     A module that runs again in the same pass is shared by several layers (ALBERT, looped models): from then on the
@@ -265,7 +265,7 @@ class SiteNamer:
         *,
         cross: bool,
         causal: Callable[[], bool],
-    ) -> Site:
+    ) -> AttentionLayer:
         """Name one operation.
 
         Args:
@@ -289,7 +289,7 @@ class SiteNamer:
         if (stack, kind) in self._counted:
             layer = len(ran)
         ran.append((place.template, layer))
-        return Site(kind, layer, heads, kv_heads, name, stack)
+        return AttentionLayer(kind, layer, heads, kv_heads, name, stack)
 
     def stack_of(self, name: str) -> str:
         """Return the name of the stack that a module belongs to, whatever its kind of attention."""
@@ -324,7 +324,7 @@ class SiteNamer:
         return index if isinstance(index, int) else 0
 
 
-def without_softmax(sites: Sequence[Site], kind: Kind, layers: int) -> list[int]:
+def without_softmax(sites: Sequence[AttentionLayer], kind: Kind, layers: int) -> list[int]:
     """Return the layers of the main stack of a kind that no attention was seen in."""
     seen = {site.layer for site in sites if site.kind == kind and not site.stack}
     return sorted(set(range(layers)) - seen)

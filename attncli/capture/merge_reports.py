@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from attncli.record import Site, SiteReport
+from attncli.record import AttentionLayer, LayerReport
 
 
-def joined_reports(reports: Iterable[SiteReport]) -> list[SiteReport]:
+def joined_reports(reports: Iterable[LayerReport]) -> list[LayerReport]:
     """Make one report of all reports on a site: of each number the worst, of rows without keys the sum."""
-    found: dict[Site, SiteReport] = {}
+    found: dict[AttentionLayer, LayerReport] = {}
     for report in reports:
         so_far = found.get(report.site)
         found[report.site] = report if so_far is None else _worse(so_far, report)
     return list(found.values())
 
 
-def _worse(a: SiteReport, b: SiteReport) -> SiteReport:
+def _worse(a: LayerReport, b: LayerReport) -> LayerReport:
     errors = [error for error in (a.output_error, b.output_error) if error is not None]
     return replace(
         a,

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from attncli import __version__
 from attncli.cli.options import ARGV, COLORMAPS, OutputOptions
-from attncli.cli.output import PICTURES, Plan, Wish, plan, say
+from attncli.cli.output import PICTURES, OutputRequest, Plan, plan, say
 from attncli.errors import UsageError, did_you_mean
 from attncli.labels import safe_label
 from attncli.record import KINDS, Kind, Provenance, Run
@@ -49,7 +49,7 @@ def plan_output(
         raise UsageError(
             f"--colormap {output.colormap}: no such colours", did_you_mean(output.colormap, COLORMAPS)
         )
-    wish = Wish(
+    wish = OutputRequest(
         format="json" if output.json else output.format,
         outputs=tuple(output.output or ()),
         color=output.color,

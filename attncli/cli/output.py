@@ -31,7 +31,7 @@ _HUMAN = ("heatmap", "table", "steps", "diagram")
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class OutputRequest:
     """What the user said about output.
 
     Args:
@@ -61,7 +61,7 @@ class Plan:
         stdout: The format for stdout; None where nothing goes there.
     """
 
-    wish: Wish
+    wish: OutputRequest
     files: tuple[tuple[Path, str], ...]
     stdout: str | None
     screen: Abilities
@@ -77,7 +77,7 @@ class Plan:
         return LISTS.issuperset(self.formats)
 
 
-def plan(wish: Wish, view: str, *, default: str = "heatmap") -> Plan:
+def plan(wish: OutputRequest, view: str, *, default: str = "heatmap") -> Plan:
     """Check the output wishes against what there is, and that each file can be written.
 
     Args:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from attncli.bench.baseline import Change
-    from attncli.bench.results import Question
+    from attncli.bench.results import BenchRequest
 
 EXAMPLES = (
     "attncli bench --seq-len 512,1024,2048,4096 -o bench.png",
@@ -126,11 +126,11 @@ def bench(what: What, care: Care, output: OutputOptions) -> None:
     from attncli.bench.baseline import compare, read_baseline
     from attncli.bench.environment import look_around
     from attncli.bench.report import bench_view
-    from attncli.bench.results import Ledger
+    from attncli.bench.results import BenchResults
     from attncli.bench.run import run_bench
 
     old = None if care.baseline is None else read_baseline(care.baseline, question, care.threads)
-    ledger = Ledger(question, look_around(what.device, what.dtype), left_out=left_out)
+    ledger = BenchResults(question, look_around(what.device, what.dtype), left_out=left_out)
     tell, clear = _progress(output)
     try:
         run_bench(ledger, tell)
@@ -161,7 +161,7 @@ def _check(what: What, care: Care) -> None:
         raise UsageError("--fail-over needs something to compare with", "add --baseline old.json")
 
 
-def _question(what: What, care: Care, lengths: tuple[int, ...]) -> tuple[Question, list[str]]:
+def _question(what: What, care: Care, lengths: tuple[int, ...]) -> tuple[BenchRequest, list[str]]:
     """Settle who takes part, and check that everybody can."""
     from attncli import registry
 
@@ -176,7 +176,7 @@ def _question(what: What, care: Care, lengths: tuple[int, ...]) -> tuple[Questio
     from attncli.bench.clock import choose_clock
     from attncli.bench.entrants import choose_contenders
     from attncli.bench.inputs import Workload
-    from attncli.bench.results import Question
+    from attncli.bench.results import BenchRequest
 
     _check_device(what.device)
     torch.set_num_threads(care.threads)
@@ -187,7 +187,7 @@ def _question(what: What, care: Care, lengths: tuple[int, ...]) -> tuple[Questio
         what.variants, what.settings or (), workload, lengths, what.reference
     )
     clock = choose_clock(what.device, care.threads)
-    return Question(
+    return BenchRequest(
         workload, lengths, tuple(contenders), clock, care.precision, care.max_time, care.budget
     ), left_out
 

@@ -13,8 +13,8 @@ from attncli.cli.options import ModelOptions, OutputOptions, ScratchOptions, Tex
 from attncli.heads.options import CorpusOptions, ProbeOptions, RankingOptions
 
 if TYPE_CHECKING:
-    from attncli.heads.question import Question
-    from attncli.heads.ranking import Wanted
+    from attncli.heads.question import HeadsRequest
+    from attncli.heads.ranking import RankingRequest
 
 EXAMPLES = (
     'attncli heads "The animal was too tired." -m ./all-minilm-l6-v2',
@@ -55,10 +55,10 @@ def heads(
         leave(ranks)
 
 
-def _wanted(ranking: RankingOptions, question: Question) -> Wanted:
+def _wanted(ranking: RankingOptions, question: HeadsRequest) -> RankingRequest:
     from attncli.heads.condition import parse_where
-    from attncli.heads.ranking import Wanted
+    from attncli.heads.ranking import RankingRequest
 
     names = question.metric_names
     where = None if ranking.where is None else (parse_where(ranking.where, names), ranking.where)
-    return Wanted(question.by, ranking.ascending, ranking.top, where)
+    return RankingRequest(question.by, ranking.ascending, ranking.top, where)

@@ -46,7 +46,7 @@ def show(
     from attncli.cli.output import deliver
     from attncli.maps.audio import open_sound
     from attncli.maps.image import open_picture
-    from attncli.maps.show import Showing
+    from attncli.maps.show import MapRequest
     from attncli.models.opening import check_writing, medium_for, model_name, open_source
     from attncli.models.shipped import roles_of
     from attncli.observers.selection import parse_selection
@@ -67,7 +67,7 @@ def show(
     else:
         source = open_source(said, choice.pair, model, scratch, output, writing, choice.stride)
     kind = choose_kind(source.kinds, choice.kind)
-    showing = Showing(source, kind, layers, heads, choice, laid_over=seen is not None)
+    showing = MapRequest(source, kind, layers, heads, choice, laid_over=seen is not None)
     if model.model is None and choice.layer is None and choice.head is None:
         showing = showing.of_one_head(roles_of(model_name(model, scratch, choice.pair)))
     shown = showing.shown(plan)

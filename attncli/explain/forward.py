@@ -23,7 +23,7 @@ from attncli.explain.peakedness import entropy_bits, softmax_gradient_norm
 from attncli.explain.projection_stages import Way, find_way, is_norm
 from attncli.explain.row import Added, Explained, Softened
 from attncli.explain.shared_keys import shared_with
-from attncli.record import Kind, Observer, Request, Run, Site, Tokens, WeightBlock
+from attncli.record import AttentionLayer, Kind, Observer, Request, Run, Tokens, WeightBlock
 
 if TYPE_CHECKING:
     import numpy as np
@@ -79,13 +79,13 @@ class _Witness:
     head: int
     position: int
     leaves: Leaves
-    site: Site | None = None
+    site: AttentionLayer | None = None
     operation: AttentionOperation | None = None
     kernel: Tensor | None = None
     before: tuple[Leaf, ...] = ()
     after: tuple[Leaf, ...] = ()
 
-    def request(self, site: Site) -> Request | None:
+    def request(self, site: AttentionLayer) -> Request | None:
         ran = self.leaves.take()
         if self.site is not None:
             self.after = self.after or ran
@@ -102,17 +102,17 @@ class _Witness:
     def update(self, block: WeightBlock) -> None:
         """Keep nothing: the weights are made once more, step by step."""
 
-    def inspect(self, site: Site, operation: AttentionOperation, output: Tensor | None) -> None:
+    def inspect(self, site: AttentionLayer, operation: AttentionOperation, output: Tensor | None) -> None:
         """Keep the operation, and what the model's own kernel made of it."""
         self.operation, self.kernel = operation, output
 
-    def seen_operation(self) -> tuple[Site, AttentionOperation]:
+    def seen_operation(self) -> tuple[AttentionLayer, AttentionOperation]:
         """Return the site and its operation, when they have been seen."""
         assert self.site is not None and self.operation is not None
         return self.site, self.operation
 
 
-def _ways(witness: _Witness, site: Site, operation: AttentionOperation) -> dict[str, Way | None]:
+def _ways(witness: _Witness, site: AttentionLayer, operation: AttentionOperation) -> dict[str, Way | None]:
     """Find how the head's queries, keys and values were made."""
     head, heads = witness.head, operation.heads
     value = None if operation.value is None else of_head(operation.value, head, heads)
@@ -125,7 +125,7 @@ def _ways(witness: _Witness, site: Site, operation: AttentionOperation) -> dict[
 
 def _explained(
     witness: _Witness,
-    site: Site,
+    site: AttentionLayer,
     operation: AttentionOperation,
     axes: tuple[Tokens, Tokens],
     ways: Mapping[str, Way | None],

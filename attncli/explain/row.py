@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from attncli.record import Site, Token, Tokens
+from attncli.record import AttentionLayer, Token, Tokens
 
 if TYPE_CHECKING:
     import numpy as np
@@ -131,7 +131,7 @@ class Explained:
         added: None where the output projection was not found.
     """
 
-    site: Site
+    site: AttentionLayer
     head: int
     kv_head: int
     query_token: Token

@@ -10,26 +10,26 @@ from torch import Tensor
 
 from attncli.attention.operation import AttentionOperation
 from attncli.errors import AttnCliError
-from attncli.record import Observer, Request, Run, Site, WeightBlock
+from attncli.record import AttentionLayer, Observer, Request, Run, WeightBlock
 
 
 @dataclass
 class _SameInEarlierLayers:
     """Observer that looks for one layer's keys and values among those of the layers before it."""
 
-    site: Site
+    site: AttentionLayer
     operation: AttentionOperation
     wanted: set[str]
     found: dict[str, int] = field(default_factory=dict)
 
-    def request(self, site: Site) -> Request | None:
+    def request(self, site: AttentionLayer) -> Request | None:
         earlier = site.kind == self.site.kind and site.layer < self.site.layer
         return Request((0,), range(1)) if earlier else None
 
     def update(self, block: WeightBlock) -> None:
         """Keep nothing: the weights are of no interest."""
 
-    def inspect(self, site: Site, operation: AttentionOperation, output: Tensor | None) -> None:
+    def inspect(self, site: AttentionLayer, operation: AttentionOperation, output: Tensor | None) -> None:
         """Compare the operation's keys and values; the earliest layer counts."""
         pairs = {"K": (operation.key, self.operation.key), "V": (operation.value, self.operation.value)}
         for letter in self.wanted - self.found.keys():
@@ -40,7 +40,10 @@ class _SameInEarlierLayers:
 
 
 def shared_with(
-    run: Callable[[Sequence[Observer]], Run], site: Site, operation: AttentionOperation, wanted: set[str]
+    run: Callable[[Sequence[Observer]], Run],
+    site: AttentionLayer,
+    operation: AttentionOperation,
+    wanted: set[str],
 ) -> dict[str, int]:
     """Run a source once more, to find the earlier layers whose keys and values a layer uses again.
 

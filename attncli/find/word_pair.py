@@ -25,7 +25,7 @@ FORMULA = (
 
 
 @dataclass(frozen=True)
-class Question:
+class WordPairQuery:
     """One word of a text, another, and the words around them.
 
     Args:
@@ -102,7 +102,7 @@ class HeadLink:
         return self.weight / self.average if self.average else None
 
 
-def links(question: Question, measured: Iterable[LayerWords]) -> list[HeadLink]:
+def links(question: WordPairQuery, measured: Iterable[LayerWords]) -> list[HeadLink]:
     """Rank heads by excess; by weight where there is none to compare with."""
     found = [
         _link(question, layer, place, head) for layer in measured for place, head in enumerate(layer.heads)
@@ -110,7 +110,7 @@ def links(question: Question, measured: Iterable[LayerWords]) -> list[HeadLink]:
     return sorted(found, key=lambda one: one.weight if one.excess is None else one.excess, reverse=True)
 
 
-def _link(question: Question, layer: LayerWords, place: int, head: int) -> HeadLink:
+def _link(question: WordPairQuery, layer: LayerWords, place: int, head: int) -> HeadLink:
     values = layer.values[place]
     weight, others = float(values[0]), values[1 : 1 + len(question.others)]
     stronger = int(np.count_nonzero(values[1 + len(others) :] > weight))

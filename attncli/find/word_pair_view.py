@@ -17,7 +17,7 @@ from attncli.find.ranked_heads import (
     head_maps,
     where,
 )
-from attncli.find.word_pair import FORMULA, HeadLink, Question
+from attncli.find.word_pair import FORMULA, HeadLink, WordPairQuery
 from attncli.labels import safe_label
 from attncli.maps.views import source_title
 from attncli.record import Provenance, Run, Span
@@ -35,7 +35,7 @@ class TextSearch:
         command: What shows a head on this text, up to the head.
     """
 
-    question: Question
+    question: WordPairQuery
     names: tuple[str, str]
     spans: tuple[Span, Span]
     tokens: int

@@ -18,7 +18,7 @@ from attncli.record import Kind, Run, Span, Tokens
 from attncli.view import HeadRanking
 
 if TYPE_CHECKING:
-    from attncli.find.word_pair import Question
+    from attncli.find.word_pair import WordPairQuery
 
 _LONGEST_TEXT = 200
 
@@ -123,9 +123,9 @@ def _question(
     texts: tuple[Sequence[str], Sequence[str]],
     kind: Kind,
     named: tuple[str, str],
-) -> tuple[tuple[Span, Span], Question]:
+) -> tuple[tuple[Span, Span], WordPairQuery]:
     """Find the two words, and the words around them."""
-    from attncli.find.word_pair import Question
+    from attncli.find.word_pair import WordPairQuery
     from attncli.observers.words import units
 
     (query_span, query), (key_span, key) = (
@@ -145,7 +145,7 @@ def _question(
     whole = ((query, key), (query, key)) if same else ((query,), (key,))
     words = [units(tokens, places) for tokens, places in zip(axes, whole, strict=True)]
     places = words[0].index(query), words[1].index(key)
-    made = Question(tuple(words[0]), tuple(words[1]), *places, same, causal=kind == "decoder")
+    made = WordPairQuery(tuple(words[0]), tuple(words[1]), *places, same, causal=kind == "decoder")
     return (query_span, key_span), made
 
 

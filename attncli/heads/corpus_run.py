@@ -17,9 +17,9 @@ from types import FrameType
 from typing import Any
 
 from attncli.errors import CaptureError, ReadError
-from attncli.heads.corpus_state import Ledger, Pair, TextSource, Unit
+from attncli.heads.corpus_state import CorpusState, Pair, Pass, TextSource
 from attncli.inputs.corpus import BadLine
-from attncli.models.batches import Encoded, Feed, cut_into_batches
+from attncli.models.batches import Encoded, ModelBatch, cut_into_batches
 
 LOOK_AHEAD = 512
 """Lines that are sorted together: enough for batches of like length, and no more memory for a longer corpus."""
@@ -32,7 +32,7 @@ So failures are told of only when one text has worked; else the first of them is
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class PassSettings:
     """How a corpus is gone through.
 
     Args:
@@ -65,8 +65,8 @@ class CorpusRun:
     """
 
     source: TextSource
-    ledger: Ledger
-    way: Way
+    ledger: CorpusState
+    way: PassSettings
     tell_bad: Callable[[BadLine], None]
     tell_failed: Callable[[BadLine], None]
     tell_done: Callable[[int, int], None]
@@ -99,14 +99,14 @@ class CorpusRun:
         self._tell_failed()
         self.ledger.complete = True
 
-    def over_feeds(self, feeds: Sequence[tuple[Feed, bool]]) -> None:
+    def over_feeds(self, feeds: Sequence[tuple[ModelBatch, bool]]) -> None:
         """Make passes that are ready.
 
         Raises:
             Interrupted: It was asked to stop.
         """
         with self._stopping():
-            self._do([Unit(lambda _, feed=feed: feed, null) for feed, null in feeds])  # type: ignore[misc]
+            self._do([Pass(lambda _, feed=feed: feed, null) for feed, null in feeds])  # type: ignore[misc]
         self.ledger.complete = True
 
     def _skipped(self, lines: Iterator[Pair | BadLine], digest: Any) -> Iterator[Pair | BadLine]:
@@ -133,16 +133,16 @@ class CorpusRun:
                 self.tell_bad(one)
         return texts
 
-    def _units(self, texts: Sequence[Encoded]) -> list[Unit]:
+    def _units(self, texts: Sequence[Encoded]) -> list[Pass]:
         sample = [text for text in texts if text.ordinal < self.way.null_texts]
         size, seed, feed = self.way.batch_size, self.way.seed, self.source.feed
         # A few texts differ more in length: with half as many in a batch there is less padding to go through.
         half = max(size // 2, 1)
-        null = [Unit(lambda part: feed(part, seed), True, part) for part in cut_into_batches(sample, half)]
-        plain = [Unit(feed, False, part) for part in cut_into_batches(texts, size)]
+        null = [Pass(lambda part: feed(part, seed), True, part) for part in cut_into_batches(sample, half)]
+        plain = [Pass(feed, False, part) for part in cut_into_batches(texts, size)]
         return [*null, *plain]
 
-    def _do(self, units: Sequence[Unit]) -> None:
+    def _do(self, units: Sequence[Pass]) -> None:
         for unit in units[self.ledger.units :]:
             mine = self._turn % self.way.ranks == self.way.rank
             self._turn += 1
@@ -153,7 +153,7 @@ class CorpusRun:
             if self._stop:
                 raise Interrupted
 
-    def _take(self, unit: Unit) -> int:
+    def _take(self, unit: Pass) -> int:
         """Make a pass; where one fails, its texts are run one by one, and those that fail alone are told of."""
         try:
             size = self.ledger.take(self.source, unit)

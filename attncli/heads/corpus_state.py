@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from attncli.errors import ReadError
-from attncli.heads.corpus_sums import HeadTallies, LayerTallies
-from attncli.heads.running_sums import Tally
+from attncli.heads.corpus_sums import CorpusSums, LayerSums
+from attncli.heads.running_sums import RunningSums
 from attncli.heads.similarity import HeadOverlap
 from attncli.inputs.corpus import BadLine, Line
-from attncli.models.batches import Encoded, Feed
-from attncli.record import Kind, Observer, Run, Site
+from attncli.models.batches import Encoded, ModelBatch
+from attncli.record import AttentionLayer, Kind, Observer, Run
 
 Pair = tuple[Line, str | None]
 
@@ -34,15 +34,15 @@ class TextSource(Protocol):
     def encode(self, lines: Sequence[Pair], first_ordinal: int) -> list[Encoded | BadLine]:
         """Cut texts into tokens."""
 
-    def feed(self, texts: Sequence[Encoded], shuffle: int | None = None) -> Feed:
+    def feed(self, texts: Sequence[Encoded], shuffle: int | None = None) -> ModelBatch:
         """Put texts into a batch."""
 
-    def run(self, feed: Feed, observers: Sequence[Observer]) -> Run:
+    def run(self, feed: ModelBatch, observers: Sequence[Observer]) -> Run:
         """Run a batch."""
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
+class Pass:
     """One forward pass to be made.
 
     Args:
@@ -51,13 +51,13 @@ class Unit:
         texts: Those that are put into it; none where the batch is ready.
     """
 
-    make: Callable[[Sequence[Encoded]], Feed]
+    make: Callable[[Sequence[Encoded]], ModelBatch]
     null: bool
     texts: Sequence[Encoded] = ()
 
 
 @dataclass
-class Ledger:
+class CorpusState:
     """What was added up, and how far the run has come.
 
     Args:
@@ -72,7 +72,7 @@ class Ledger:
         notes: What holds of every text: notes that all passes over texts as they are have had.
     """
 
-    tallies: HeadTallies
+    tallies: CorpusSums
     overlap: HeadOverlap
     texts: int = 0
     tokens: int = 0
@@ -89,7 +89,7 @@ class Ledger:
     run: Run | None = None
     notes: tuple[str, ...] | None = None
 
-    def take(self, source: TextSource, unit: Unit) -> int:
+    def take(self, source: TextSource, unit: Pass) -> int:
         """Make a pass and add up what it gives; give the bytes of its lines."""
         feed = unit.make(unit.texts)
         batch = feed.batches[self.tallies.kind]
@@ -152,7 +152,7 @@ class Ledger:
         overlap = HeadOverlap(
             tallies.kind, tallies.layers, tallies.heads, tallies.depth, tallies.exclude_special
         )
-        other = Ledger(_like(tallies), overlap)
+        other = CorpusState(_like(tallies), overlap)
         other.restore(state)
         for name in ("texts", "tokens", "rows", "null_texts", "failed_lines"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
@@ -167,11 +167,13 @@ class Ledger:
             self.overlap.products = added if self.overlap.products is None else self.overlap.products + added
             self.overlap.rows += other.overlap.rows
 
-    def _layer(self, state: Mapping[str, Any]) -> tuple[int, LayerTallies]:
+    def _layer(self, state: Mapping[str, Any]) -> tuple[int, LayerSums]:
         heads = tuple(int(head) for head in state["picked"])
-        site = Site(self.tallies.kind, int(state["layer"]), int(state["heads"]), int(state["kv_heads"]))
-        parts = (Tally.of_state(part, len(self.tallies.names), len(heads)) for part in state["sums"])
-        return site.layer, LayerTallies(site, heads, *parts)
+        site = AttentionLayer(
+            self.tallies.kind, int(state["layer"]), int(state["heads"]), int(state["kv_heads"])
+        )
+        parts = (RunningSums.of_state(part, len(self.tallies.names), len(heads)) for part in state["sums"])
+        return site.layer, LayerSums(site, heads, *parts)
 
     def _restore_overlap(self, state: Mapping[str, Any]) -> None:
         import numpy as np
@@ -200,7 +202,7 @@ _COUNTS = (
 )
 
 
-def _layer_state(layer: LayerTallies) -> dict[str, Any]:
+def _layer_state(layer: LayerSums) -> dict[str, Any]:
     site = layer.site
     return {
         "layer": site.layer,
@@ -211,7 +213,7 @@ def _layer_state(layer: LayerTallies) -> dict[str, Any]:
     }
 
 
-def _like(tallies: HeadTallies) -> HeadTallies:
-    return HeadTallies(
+def _like(tallies: CorpusSums) -> CorpusSums:
+    return CorpusSums(
         tallies.kind, tallies.measures, tallies.layers, tallies.heads, tallies.depth, tallies.exclude_special
     )

@@ -12,17 +12,17 @@ from torch import Tensor
 from attncli.heads.metrics import weight_on_pairs, wide
 from attncli.heads.metrics_of_block import Measures, attribute, batch_without_specials, evenly, without_keys
 from attncli.heads.pair_sums import Pairs, PairSums, same_mask, suits
-from attncli.heads.running_sums import Numbers, Tally
+from attncli.heads.running_sums import Numbers, RunningSums
 from attncli.observers.block_parts import InLayers, Part, heads_in
 from attncli.observers.selection import Selection
-from attncli.record import Batch, Kind, Request, Shuffled, Site, WeightBlock
+from attncli.record import AttentionLayer, Batch, Kind, Request, Shuffled, WeightBlock
 
 EXCLUDED = "excluded"
 """Stands after the metrics: the weight that was left out with the special tokens."""
 
 
 @dataclass
-class LayerTallies:
+class LayerSums:
     """What was added up at one layer.
 
     Args:
@@ -31,19 +31,19 @@ class LayerTallies:
         shuffled: Of texts whose tokens were shuffled, or of random tokens.
     """
 
-    site: Site
+    site: AttentionLayer
     heads: tuple[int, ...]
-    found: Tally
-    chance: Tally
-    shuffled: Tally
+    found: RunningSums
+    chance: RunningSums
+    shuffled: RunningSums
 
-    def parts(self) -> tuple[Tally, Tally, Tally]:
+    def parts(self) -> tuple[RunningSums, RunningSums, RunningSums]:
         """Return the three, in the order in which files have them."""
         return self.found, self.chance, self.shuffled
 
 
 @dataclass
-class HeadTallies(InLayers):
+class CorpusSums(InLayers):
     """Measures the chosen heads in every text of every batch, and keeps sums alone.
 
     Args:
@@ -60,7 +60,7 @@ class HeadTallies(InLayers):
     heads: Selection
     depth: int
     exclude_special: bool = False
-    by_layer: dict[int, LayerTallies] = field(default_factory=dict)
+    by_layer: dict[int, LayerSums] = field(default_factory=dict)
     _batch: Batch | None = None
     _null: bool = False
     _former: Mapping[str, Pairs] = field(default_factory=dict)
@@ -91,7 +91,7 @@ class HeadTallies(InLayers):
         self._former = self._find_former(self._batch, shuffled) if null and shuffled else {}
         self._passed.clear()
 
-    def request(self, site: Site) -> Request | None:
+    def request(self, site: AttentionLayer) -> Request | None:
         """Ask for the chosen heads and every row."""
         self._close()
         if site.kind != self.kind or site.layer not in self._wanted_layers:
@@ -127,10 +127,10 @@ class HeadTallies(InLayers):
                 tallies.chance.add(*even[id(passed.even)])
         self._passed.clear()
 
-    def _tallies(self, site: Site, heads: tuple[int, ...]) -> LayerTallies:
+    def _tallies(self, site: AttentionLayer, heads: tuple[int, ...]) -> LayerSums:
         if site.layer not in self.by_layer:
-            empty = (Tally.empty(len(self.names), len(heads)) for _ in range(3))
-            self.by_layer[site.layer] = LayerTallies(site, heads, *empty)
+            empty = (RunningSums.empty(len(self.names), len(heads)) for _ in range(3))
+            self.by_layer[site.layer] = LayerSums(site, heads, *empty)
         return self.by_layer[site.layer]
 
     def _sums(self, heads: int) -> _Sums:
@@ -284,7 +284,7 @@ class _Sums:
 class _Open:
     """A layer that passes by."""
 
-    site: Site
+    site: AttentionLayer
     heads: tuple[int, ...]
     found: _Sums
     even: _Sums

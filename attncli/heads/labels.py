@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from attncli import registry
 from attncli.errors import UsageError, did_you_mean
-from attncli.heads.corpus_sums import EXCLUDED, HeadTallies, LayerTallies
+from attncli.heads.corpus_sums import EXCLUDED, CorpusSums, LayerSums
 from attncli.heads.metrics_of_block import attribute
 from attncli.heads.scores import STANDARD_ERRORS, THRESHOLD, Head, Number, role_metrics
 from attncli.heads.similarity import HeadOverlap, nearest
@@ -56,7 +56,7 @@ def parse_thresholds(assignments: Sequence[str]) -> Thresholds:
     return Thresholds(found)
 
 
-def heads_of(tallies: HeadTallies, overlap: HeadOverlap | None, thresholds: Thresholds) -> list[Head]:
+def heads_of(tallies: CorpusSums, overlap: HeadOverlap | None, thresholds: Thresholds) -> list[Head]:
     """Return everything of every head, by layer and head."""
     found = [
         _head(tallies, by_layer, place, thresholds)
@@ -76,7 +76,7 @@ def _with_nearest(head: Head, other: tuple[int, int], share: float, rows: int) -
     return replace(head, numbers={**head.numbers, "similarity": number}, nearest=other)
 
 
-def _head(tallies: HeadTallies, layer: LayerTallies, place: int, thresholds: Thresholds) -> Head:
+def _head(tallies: CorpusSums, layer: LayerSums, place: int, thresholds: Thresholds) -> Head:
     means, errors, rows = layer.found.means, layer.found.standard_errors, layer.found.rows
     chance, shuffled = layer.chance.means, layer.shuffled.means
     numbers = {}

@@ -12,7 +12,7 @@ import torch
 
 from attncli.errors import ReadError, UsageError
 from attncli.labels import safe_label
-from attncli.models.batches import BatchedModel, Encoded, Feed, RowRule, Side
+from attncli.models.batches import BatchedModel, Encoded, ModelBatch, RowRule, Side
 from attncli.models.loading import Loaded
 from attncli.models.prepared_text import token_limit, tokenize
 
@@ -46,13 +46,13 @@ class RepeatedTokens:
         """Which rows count."""
         return RowRule(len(self.before) + self.length, 1 + len(self.after))
 
-    def feeds(self, model: BatchedModel, most: int) -> list[tuple[Feed, bool]]:
+    def feeds(self, model: BatchedModel, most: int) -> list[tuple[ModelBatch, bool]]:
         """Make the passes: repeated tokens, and those that stand for chance (True).
 
         Args:
             most: Sequences in a batch.
         """
-        made: list[tuple[Feed, bool]] = []
+        made: list[tuple[ModelBatch, bool]] = []
         for start in range(0, len(self.first), most):
             part = slice(start, start + most)
             pairs = list(zip(self.first[part], self.other[part], strict=True))

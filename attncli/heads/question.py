@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Question:
+class HeadsRequest:
     """Everything that is settled before the first pass.
 
     Args:
@@ -72,7 +72,7 @@ def ask(
     model: ModelOptions,
     scratch: ScratchOptions,
     output: OutputOptions,
-) -> Question:
+) -> HeadsRequest:
     """Settle what is asked.
 
     Raises:
@@ -118,7 +118,7 @@ def ask(
     }
     if state is not None:
         _check_same(state, settings)
-    return Question(
+    return HeadsRequest(
         source, kind, by, names, thresholds, layers, heads, rule, lines, drawn, device, scratch.seed or 0, corpus,
         settings, None if state is None else state["progress"], old,
     )  # fmt: skip

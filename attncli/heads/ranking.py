@@ -23,7 +23,7 @@ _NULLS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RankingRequest:
     """How heads are to be ranked and shown.
 
     Args:
@@ -77,7 +77,7 @@ def metric_named(by: str, known: Iterable[str], wrong: str = "no such metric") -
     return name
 
 
-def rank(heads: Sequence[Head], wanted: Wanted, *, ranked: bool = False) -> list[Head]:
+def rank(heads: Sequence[Head], wanted: RankingRequest, *, ranked: bool = False) -> list[Head]:
     """Choose and sort heads; those without the number that they are ranked by come last.
 
     Args:

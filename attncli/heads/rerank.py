@@ -10,7 +10,7 @@ from attncli.documents.fields import Fields
 from attncli.heads.condition import parse_where
 from attncli.heads.ranking import (
     Corpus,
-    Wanted,
+    RankingRequest,
     depends_on_metric,
     metric_named,
     metric_notes,
@@ -74,7 +74,7 @@ def rank_again(view: HeadRanking, again: Again, file: str) -> HeadRanking:
     chosen = {(layer, head) for layer in measured.layers for head in measured.heads}
     inside = [head for head in saved.heads if (head.layer, head.head) in chosen]
     in_order = again.by is None and not again.ascending
-    heads = rank(inside, Wanted(by, again.ascending, again.top, where), ranked=in_order)
+    heads = rank(inside, RankingRequest(by, again.ascending, again.top, where), ranked=in_order)
     changes = None
     if saved.changes is not None:
         name, all_changes = saved.changes

@@ -10,13 +10,13 @@ from attncli.cli.output import Plan, deliver, say
 from attncli.cli.progress import texts_done
 from attncli.errors import ReadError, UsageError
 from attncli.heads.changes import changes_since
-from attncli.heads.corpus_run import CorpusRun, Interrupted, Way
-from attncli.heads.corpus_state import Ledger
-from attncli.heads.corpus_sums import HeadTallies
+from attncli.heads.corpus_run import CorpusRun, Interrupted, PassSettings
+from attncli.heads.corpus_state import CorpusState
+from attncli.heads.corpus_sums import CorpusSums
 from attncli.heads.labels import heads_of
 from attncli.heads.metrics_of_block import Measures
-from attncli.heads.question import Question
-from attncli.heads.ranking import Corpus, Wanted
+from attncli.heads.question import HeadsRequest
+from attncli.heads.ranking import Corpus, RankingRequest
 from attncli.heads.ranks import Ranks, gather
 from attncli.heads.similarity import HeadOverlap
 from attncli.heads.views import Answer, heads_view
@@ -25,20 +25,22 @@ from attncli.labels import safe_label
 from attncli.record import SourceInfo
 
 
-def find(question: Question, ranks: Ranks, output: OutputOptions) -> Ledger:
+def find(question: HeadsRequest, ranks: Ranks, output: OutputOptions) -> CorpusState:
     """Go through the corpus, or as far as the user lets it."""
     depth = question.source.depth(question.kind)
     selections = question.layers, question.heads
-    tallies = HeadTallies(
+    tallies = CorpusSums(
         question.kind, Measures.of_kind(question.kind), *selections, depth, question.corpus.exclude_special
     )
     overlap = HeadOverlap(question.kind, *selections, depth, question.corpus.exclude_special)
-    ledger = Ledger(tallies, overlap)
+    ledger = CorpusState(tallies, overlap)
     if question.state is not None:
         ledger.restore(question.state)
         if not ranks.is_first:
             _forget_sums(ledger)
-    way = Way(_batch_size(question), question.corpus.null_texts, question.seed, ranks.rank, ranks.count)
+    way = PassSettings(
+        _batch_size(question), question.corpus.null_texts, question.seed, ranks.rank, ranks.count
+    )
     if ranks.count > 1 and getattr(question.lines, "path", None) == "-":
         raise UsageError("several ranks cannot share stdin", "give the corpus with --file")
     size = None if question.lines is None else question.lines.size
@@ -62,7 +64,9 @@ def find(question: Question, ranks: Ranks, output: OutputOptions) -> Ledger:
     return ledger
 
 
-def finish(ledger: Ledger, question: Question, wanted: Wanted, plan: Plan, ranks: Ranks) -> None:
+def finish(
+    ledger: CorpusState, question: HeadsRequest, wanted: RankingRequest, plan: Plan, ranks: Ranks
+) -> None:
     """Put together what all ranks have found, and write it.
 
     Raises:
@@ -89,7 +93,7 @@ def finish(ledger: Ledger, question: Question, wanted: Wanted, plan: Plan, ranks
         )
 
 
-def _nothing(ledger: Ledger) -> tuple[str, str]:
+def _nothing(ledger: CorpusState) -> tuple[str, str]:
     if ledger.unused_lines:
         return (
             f"none of the {ledger.unused_lines:,} lines could be used",
@@ -98,7 +102,7 @@ def _nothing(ledger: Ledger) -> tuple[str, str]:
     return "the corpus is empty: there is nothing to attend to", "one text a line, or --field for JSON lines"
 
 
-def _answer(ledger: Ledger, question: Question, wanted: Wanted) -> Answer:
+def _answer(ledger: CorpusState, question: HeadsRequest, wanted: RankingRequest) -> Answer:
     heads = heads_of(ledger.tallies, ledger.overlap, question.thresholds)
     source = (
         ledger.run.source
@@ -136,7 +140,7 @@ def _answer(ledger: Ledger, question: Question, wanted: Wanted) -> Answer:
     )
 
 
-def _rule(question: Question) -> str:
+def _rule(question: HeadsRequest) -> str:
     """Return which rows count."""
     if question.probe is not None:
         return f"the second half of {question.probe.length} repeated random tokens, without its last"
@@ -144,20 +148,20 @@ def _rule(question: Question) -> str:
     return f"content tokens from position {first} on" if first else "content tokens"
 
 
-def _batch_size(question: Question) -> int:
+def _batch_size(question: HeadsRequest) -> int:
     from attncli.models.batches import BatchedModel
 
     return question.corpus.batch_size if isinstance(question.source, BatchedModel) else 1
 
 
-def _forget_sums(ledger: Ledger) -> None:
+def _forget_sums(ledger: CorpusState) -> None:
     """Leave to the first rank what an interrupted run had found."""
     ledger.tallies.by_layer.clear()
     ledger.overlap.products, ledger.overlap.rows = None, 0.0
     ledger.texts = ledger.tokens = ledger.rows = ledger.null_texts = ledger.failed_lines = 0
 
 
-def _teller(question: Question, output: OutputOptions) -> Callable[[BadLine], None]:
+def _teller(question: HeadsRequest, output: OutputOptions) -> Callable[[BadLine], None]:
     name = getattr(question.lines, "path", None)
     where = "" if name is None else ("stdin " if name == "-" else f"{safe_label(str(name))} ")
 

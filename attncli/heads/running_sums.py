@@ -20,7 +20,7 @@ _PARTS = 6
 
 
 @dataclass
-class Tally:
+class RunningSums:
     """Sums of one layer.
 
     Args:
@@ -30,7 +30,7 @@ class Tally:
     sums: Numbers
 
     @classmethod
-    def empty(cls, metrics: int, heads: int) -> Tally:
+    def empty(cls, metrics: int, heads: int) -> RunningSums:
         """Make one that holds nothing."""
         return cls(np.zeros((_PARTS, metrics, heads)))
 
@@ -46,7 +46,7 @@ class Tally:
         for text in range(parts.shape[-1]):
             self.sums += parts[..., text]
 
-    def merge(self, other: Tally) -> None:
+    def merge(self, other: RunningSums) -> None:
         """Take in what another has gathered."""
         self.sums += other.sums
 
@@ -89,7 +89,7 @@ class Tally:
         return listed
 
     @classmethod
-    def of_state(cls, state: Sequence[Any], metrics: int, heads: int) -> Tally:
+    def of_state(cls, state: Sequence[Any], metrics: int, heads: int) -> RunningSums:
         """Read what `state` has given.
 
         Raises:

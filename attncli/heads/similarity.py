@@ -16,7 +16,7 @@ from attncli.heads.metrics_of_block import without_keys
 from attncli.heads.running_sums import Numbers
 from attncli.observers.block_parts import InLayers
 from attncli.observers.selection import Selection
-from attncli.record import Batch, Kind, Request, Site, WeightBlock
+from attncli.record import AttentionLayer, Batch, Kind, Request, WeightBlock
 
 MOST_VALUES = 2**26
 """So many weights of a pass are kept until all its layers are there; of longer texts every few rows."""
@@ -29,7 +29,7 @@ Head = tuple[int, int]
 class _Layer:
     """A layer that passes by: its vectors ``(heads, batch, rows, keys)``, once there are any."""
 
-    site: Site
+    site: AttentionLayer
     heads: tuple[int, ...]
     vectors: Tensor | None = None
 
@@ -67,7 +67,7 @@ class HeadOverlap(InLayers):
         self._batch = batch
         self._kept.clear()
 
-    def request(self, site: Site) -> Request | None:
+    def request(self, site: AttentionLayer) -> Request | None:
         """Ask for the chosen heads and every row."""
         if site.kind != self.kind or site.layer not in self._wanted_layers:
             return None

@@ -8,7 +8,7 @@ import torch
 
 from attncli.errors import UsageError
 from attncli.inputs.corpus import BadLine, Line
-from attncli.models.batches import Encoded, Feed, RowRule, Side, is_punctuation
+from attncli.models.batches import Encoded, ModelBatch, RowRule, Side, is_punctuation
 from attncli.models.opening import Opened
 from attncli.models.trained import TrainedSource
 from attncli.record import Axis, Batch, Kind, Observer, Run, Shuffled, Tokens
@@ -55,7 +55,7 @@ class TextByText:
             ordinal += 1
         return found
 
-    def feed(self, texts: Sequence[Encoded], shuffle: int | None = None) -> Feed:
+    def feed(self, texts: Sequence[Encoded], shuffle: int | None = None) -> ModelBatch:
         """Take one text; a shuffled one is its words in another order."""
         (encoded,) = texts
         text, other = self._texts[encoded.ordinal]
@@ -72,7 +72,7 @@ class TextByText:
             self._next = self._reordered(opened, other, shuffled)
         else:
             self._next = opened
-        return Feed({}, batches, shuffled, 1, encoded.length, encoded.size)
+        return ModelBatch({}, batches, shuffled, 1, encoded.length, encoded.size)
 
     def _reordered(self, opened: Opened, other: str | None, orders: Mapping[Kind, Shuffled]) -> Opened:
         """Return the source with its tokens in another order, each side's by itself."""
@@ -83,7 +83,7 @@ class TextByText:
         pair = None if other is None else _in_order(opened.axes("decoder")[0], orders["decoder"].queries)
         return self._open(text, pair)
 
-    def run(self, feed: Feed, observers: Sequence[Observer]) -> Run:
+    def run(self, feed: ModelBatch, observers: Sequence[Observer]) -> Run:
         """Run the text that was taken last."""
         return self._next.run(observers)
 

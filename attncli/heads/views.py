@@ -9,7 +9,7 @@ import numpy as np
 
 from attncli.heads.changes import Change, change_entry
 from attncli.heads.labels import Thresholds
-from attncli.heads.ranking import Corpus, Wanted, metric_notes, rank, ranking_title, rows_note
+from attncli.heads.ranking import Corpus, RankingRequest, metric_notes, rank, ranking_title, rows_note
 from attncli.heads.scores import STANDARD_ERRORS, THRESHOLD, Head
 from attncli.heads.similarity import HeadOverlap, clusters
 from attncli.heads.tables import ALIKE, Measured, Ranked, finite, ranking_of
@@ -42,7 +42,7 @@ class Answer:
     notes: Sequence[str] = field(default_factory=tuple)
 
 
-def heads_view(answer: Answer, wanted: Wanted, made: Provenance) -> HeadRanking:
+def heads_view(answer: Answer, wanted: RankingRequest, made: Provenance) -> HeadRanking:
     """Rank the heads."""
     heads = rank(answer.heads, wanted)
     measured, groups = Measured.of(answer.kind, answer.heads), _groups(answer.overlap)
@@ -59,7 +59,7 @@ def heads_view(answer: Answer, wanted: Wanted, made: Provenance) -> HeadRanking:
     return ranking_of(ranked, header, _document(answer, wanted, ranked))
 
 
-def _notes(answer: Answer, wanted: Wanted) -> list[str]:
+def _notes(answer: Answer, wanted: RankingRequest) -> list[str]:
     corpus = answer.corpus
     notes = [*answer.notes]
     if answer.progress is not None:
@@ -91,7 +91,7 @@ def _groups(overlap: HeadOverlap) -> list[list[tuple[int, int]]]:
 # For programs
 
 
-def _document(answer: Answer, wanted: Wanted, ranked: Ranked) -> dict[str, object]:
+def _document(answer: Answer, wanted: RankingRequest, ranked: Ranked) -> dict[str, object]:
     corpus, source = answer.corpus, answer.source
     return {
         "complete": answer.progress is None,

@@ -43,7 +43,7 @@ class Shown:
 
 
 @dataclass(frozen=True)
-class Showing:
+class MapRequest:
     """A source and what is to be seen of it.
 
     Args:
@@ -57,7 +57,7 @@ class Showing:
     wanted: ShowOptions
     laid_over: bool = False
 
-    def of_one_head(self, roles: Sequence[HeadRole]) -> Showing:
+    def of_one_head(self, roles: Sequence[HeadRole]) -> MapRequest:
         """Show the one head that has most to say of the text, as far as any is known to do something."""
         from attncli.maps.hints import head_to_show
 

@@ -78,7 +78,7 @@ class Encoded:
 
 
 @dataclass(frozen=True)
-class Feed:
+class ModelBatch:
     """One forward pass.
 
     Args:
@@ -179,7 +179,7 @@ class BatchedModel:
             ordinal += 1
         return found
 
-    def feed(self, texts: Sequence[Encoded], shuffle: int | None = None) -> Feed:
+    def feed(self, texts: Sequence[Encoded], shuffle: int | None = None) -> ModelBatch:
         """Put texts into a batch.
 
         Args:
@@ -208,9 +208,9 @@ class BatchedModel:
                 for kind, (rows, keys) in by_kind.items()
             }
         tokens, size = sum(text.length for text in texts), sum(text.size for text in texts)
-        return Feed(inputs, batches, shuffled, len(texts), tokens, size)
+        return ModelBatch(inputs, batches, shuffled, len(texts), tokens, size)
 
-    def run(self, feed: Feed, observers: Sequence[Observer]) -> Run:
+    def run(self, feed: ModelBatch, observers: Sequence[Observer]) -> Run:
         """Run a batch and show the observers what they ask for.
 
         Raises:

@@ -8,12 +8,12 @@ from typing import Any
 
 import torch
 
-from attncli.capture.blocks import Emitter
+from attncli.capture.blocks import BlockFeed
 from attncli.capture.forward_pass import Enough, Watch
 from attncli.capture.layers import Stacks
 from attncli.errors import CaptureError
 from attncli.models.influence import small_inputs
-from attncli.record import Kind, Site, WeightBlock
+from attncli.record import AttentionLayer, Kind, WeightBlock
 
 
 def kind_of_single_stack(model: Any) -> Kind:
@@ -33,7 +33,7 @@ def _seen(model: Any, stacks: Stacks) -> Kind | None:
     inputs = next(small_inputs(model))
     if "input_ids" in inputs and "attention_mask" in inspect.signature(model.forward).parameters:
         inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
-    watch = Watch(model, Emitter([first], verify=False), ("encoder", "decoder"), 1, stacks=stacks)
+    watch = Watch(model, BlockFeed([first], verify=False), ("encoder", "decoder"), 1, stacks=stacks)
     try:
         with torch.inference_mode(), watch.watching(), suppress(Enough):
             model(**inputs)
@@ -51,7 +51,7 @@ class _First:
         self.kind: Kind | None = None
         self._may_stop = may_stop
 
-    def request(self, site: Site) -> None:
+    def request(self, site: AttentionLayer) -> None:
         """Look at no weights."""
         if site.kind == "cross":
             return

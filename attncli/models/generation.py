@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from attncli.attention.operation import AttentionOperation
-from attncli.capture.blocks import Emitter
+from attncli.capture.blocks import BlockFeed
 from attncli.capture.forward_pass import Watch
 from attncli.capture.merge_reports import joined_reports
 from attncli.errors import CaptureError, UsageError
@@ -26,7 +26,7 @@ from attncli.models.prepared_text import Prepared, start_token, token_limit
 from attncli.models.pretrained import PretrainedSource
 from attncli.models.stepping import Around, decode
 from attncli.models.tokens import tokens_from_ids
-from attncli.record import Kind, Observer, Request, Run, Site, Token, Tokens, WeightBlock
+from attncli.record import AttentionLayer, Kind, Observer, Request, Run, Token, Tokens, WeightBlock
 
 _LONGEST_NOTE = 400
 
@@ -88,7 +88,7 @@ class GeneratedSource:
         if not self.cached:
             return replace(self.whole.run(observers), seed=self.seed)
         lengths = {kind: len(self.axes(kind)[1]) for kind in self.kinds}
-        emitter = Emitter([_Widened(observer, lengths) for observer in observers], verify=self.whole.verify)
+        emitter = BlockFeed([_Widened(observer, lengths) for observer in observers], verify=self.whole.verify)
         rest = iter(self.written)
         decode(
             self.whole.loaded,
@@ -103,7 +103,7 @@ class GeneratedSource:
         emitter.reports[:] = joined_reports(emitter.reports)
         return replace(self.whole.result(emitter, self.whole.prepared.notes), seed=self.seed)
 
-    def _watch(self, emitter: Emitter) -> Around:
+    def _watch(self, emitter: BlockFeed) -> Around:
         @contextmanager
         def around(seen: int) -> Iterator[None]:
             # A watch for each step: it counts how often a module is called within one.
@@ -311,9 +311,9 @@ class _Widened:
 
     observer: Observer
     lengths: Mapping[Kind, int]
-    _requests: dict[Site, Request | None] = field(default_factory=dict)
+    _requests: dict[AttentionLayer, Request | None] = field(default_factory=dict)
 
-    def request(self, site: Site) -> Request | None:
+    def request(self, site: AttentionLayer) -> Request | None:
         """Ask the observer, once for each site."""
         if site not in self._requests:
             self._requests[site] = self.observer.request(site)

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attncli.capture.blocks import BLOCK_BYTES, OWN_FORWARD, Emitter
+from attncli.capture.blocks import BLOCK_BYTES, OWN_FORWARD, BlockFeed
 from attncli.capture.forward_pass import Enough, Watch
 from attncli.capture.layers import Stacks, layer_classes, without_softmax
 from attncli.errors import CaptureError
@@ -80,7 +80,7 @@ class PretrainedSource:
         """
         axes = {kind: self.axes(kind) for kind in self.kinds}
         lengths = {kind: (len(queries), len(keys)) for kind, (queries, keys) in axes.items()}
-        emitter = Emitter(
+        emitter = BlockFeed(
             observers,
             self.verify,
             self.block_bytes,
@@ -103,7 +103,7 @@ class PretrainedSource:
             raise self._nothing_seen(emitter)
         return self.result(emitter, self.prepared.notes)
 
-    def _nothing_seen(self, emitter: Emitter) -> CaptureError:
+    def _nothing_seen(self, emitter: BlockFeed) -> CaptureError:
         family, stacks = self.loaded.family, sorted({site.stack for site in emitter.sites})
         if self.stack or stacks:
             return CaptureError(
@@ -115,7 +115,7 @@ class PretrainedSource:
             f"{family}: no softmax over the tokens is to be seen in its layers ({made_of}): there are no weights"
         )
 
-    def _what_was_seen(self, emitter: Emitter) -> list[str]:
+    def _what_was_seen(self, emitter: BlockFeed) -> list[str]:
         """Return which layers of a hybrid model have no softmax attention, and whose weights are the model's own."""
         notes = []
         if any(report.capture == "eager" and report.output_error is None for report in emitter.reports):
@@ -130,7 +130,7 @@ class PretrainedSource:
                 notes.append(f"{kind} layers without softmax attention: {_by_what(without)}")
         return notes
 
-    def _instead(self, emitter: Emitter, kind: Kind) -> dict[int, str]:
+    def _instead(self, emitter: BlockFeed, kind: Kind) -> dict[int, str]:
         """Return the layers of the main stack without attention of a kind, and what they have in its place."""
         without = without_softmax(emitter.sites, kind, self.depth(kind))
         return {layer: self.stacks.what_is_in(self.network, kind, layer) for layer in without}
@@ -154,7 +154,7 @@ class PretrainedSource:
             reason = " ".join(str(error).split())[:200]
             raise CaptureError(f"{self.loaded.family} does not run on this input: {reason}") from error
 
-    def result(self, emitter: Emitter, notes: Sequence[str]) -> Run:
+    def result(self, emitter: BlockFeed, notes: Sequence[str]) -> Run:
         """Return what a run has shown to an emitter."""
         notes = [*notes, *self._what_was_seen(emitter)]
         model, options, adapter = self.loaded.model, self.loaded.options, self.loaded.adapter
@@ -192,7 +192,7 @@ def _by_what(layers: Mapping[int, str]) -> str:
     return "; ".join(f"{in_ranges(group)} ({safe_label(what)})" for what, group in groups.items())
 
 
-def _what_ran_fast(emitter: Emitter) -> str:
+def _what_ran_fast(emitter: BlockFeed) -> str:
     fast = [report for report in emitter.reports if report.capture == OWN_FORWARD]
     if not fast:
         return "--fast changed nothing: no layer has a soft-cap, a sink or a window that makes it slow at this length"

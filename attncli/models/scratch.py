@@ -22,11 +22,11 @@ from attncli.attention.modules import MultiHeadAttention
 from attncli.attention.operation import AttentionOperation
 from attncli.attention.positions import sinusoidal_positions
 from attncli.attention.variants import Variant
-from attncli.capture.blocks import Emitter
+from attncli.capture.blocks import BlockFeed
 from attncli.errors import CaptureError, UsageError
 from attncli.memory import require_memory
 from attncli.models.tokens import words_of_text
-from attncli.record import KINDS, Kind, Observer, Run, Site, SourceInfo, Tokens
+from attncli.record import KINDS, AttentionLayer, Kind, Observer, Run, SourceInfo, Tokens
 from attncli.registry import Entry, Parameter
 
 ENTRY = Entry(
@@ -132,7 +132,7 @@ class Mixing:
 class Observation:
     """Takes a layer's operations to the emitter, named."""
 
-    emitter: Emitter
+    emitter: BlockFeed
     kind: Kind
     layer: int
     module: str
@@ -150,11 +150,11 @@ class Observation:
         heads = weights.shape[1]
         allowed = weights != 0
         mask = None if bool(allowed.all()) else allowed
-        site = Site(self.kind, self.layer, heads, heads, f"{self.module}.attention")
+        site = AttentionLayer(self.kind, self.layer, heads, heads, f"{self.module}.attention")
         self.emitter.emit_weights(site, weights, mask, "scratch", sum_to_one=sum_to_one)
 
     def _emit(self, kind: Kind, module: str, operation: AttentionOperation, output: Tensor) -> None:
-        site = Site(kind, self.layer, operation.heads, operation.kv_heads, module)
+        site = AttentionLayer(kind, self.layer, operation.heads, operation.kv_heads, module)
         self.emitter.emit(site, operation, output, "scratch")
 
 
@@ -247,7 +247,7 @@ class ScratchSource:
     @torch.inference_mode()
     def run(self, observers: Sequence[Observer]) -> Run:
         """Run forward once and show the observers what they asked for."""
-        emitter = Emitter(observers, verify=self.verify)
+        emitter = BlockFeed(observers, verify=self.verify)
         memory: Tensor | None = None
         for (kind, stack), tokens in zip(
             self._stacks, (self.source_tokens, self.target_tokens), strict=False
@@ -295,7 +295,7 @@ class ScratchSource:
         """Send vectors through the first stack's layers, unobserved."""
         kind, stack = self._stacks[0]
         for layer, block in enumerate(stack):
-            x = block(x, None, Observation(Emitter([]), kind, layer, ""))
+            x = block(x, None, Observation(BlockFeed([]), kind, layer, ""))
         return x
 
     def embed(self, tokens: Tokens, *, positions: bool = True) -> Float[Tensor, "1 query d_model"]:

@@ -15,12 +15,12 @@ from torch import Tensor
 
 from attncli.attention.operation import AttentionOperation
 from attncli.attention.transformer import Shape, Transformer
-from attncli.capture.blocks import Emitter
+from attncli.capture.blocks import BlockFeed
 from attncli.errors import UsageError
 from attncli.labels import safe_label
 from attncli.models.shipped import Card, read_card, shipped_folder
 from attncli.models.tokens import load_tokenizer, tokens_from_encoding, tokens_from_ids
-from attncli.record import KINDS, Kind, Observer, Run, Site, SourceInfo, Tokens
+from attncli.record import KINDS, AttentionLayer, Kind, Observer, Run, SourceInfo, Tokens
 from attncli.registry import Entry
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class TrainedSource:
     @torch.inference_mode()
     def run(self, observers: Sequence[Observer]) -> Run:
         """Run forward once and show the observers what they asked for."""
-        emitter = Emitter(observers, verify=self.verify)
+        emitter = BlockFeed(observers, verify=self.verify)
 
         def watch(name: str, operation: AttentionOperation, output: Tensor) -> None:
             emitter.emit(site_of(name, operation), operation, output, "scratch")
@@ -192,11 +192,11 @@ def load_transformer(folder: Path, card: Card) -> Transformer:
     return model.eval()
 
 
-def site_of(name: str, operation: AttentionOperation) -> Site:
+def site_of(name: str, operation: AttentionOperation) -> AttentionLayer:
     """Return the site of an attention module, by its name: ``decoder.0.cross``."""
     stack, layer, part = name.split(".")
     kind: Kind = "cross" if part == "cross" else "encoder" if stack == "encoder" else "decoder"
-    return Site(kind, int(layer), operation.heads, operation.kv_heads, name)
+    return AttentionLayer(kind, int(layer), operation.heads, operation.kv_heads, name)
 
 
 def _in_order(tokens: Tokens, order: Sequence[int]) -> Tokens:

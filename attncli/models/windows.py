@@ -26,7 +26,7 @@ from attncli.models.prepared_text import (
     tokenize,
 )
 from attncli.models.pretrained import PretrainedSource
-from attncli.record import Kind, LayerObserver, Observer, Request, Run, Site, Tokens, WeightBlock
+from attncli.record import AttentionLayer, Kind, LayerObserver, Observer, Request, Run, Tokens, WeightBlock
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,9 +217,9 @@ class _Placed:
     observer: Observer
     frame: Frame
     window: Window
-    _requests: dict[Site, Request | None] = field(default_factory=dict)
+    _requests: dict[AttentionLayer, Request | None] = field(default_factory=dict)
 
-    def request(self, site: Site) -> Request | None:
+    def request(self, site: AttentionLayer) -> Request | None:
         """Ask the observer, and give what it wants of the window that runs."""
         if site not in self._requests:
             self._requests[site] = self.observer.request(site)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from attncli.observers.block_parts import InLayers, heads_in
 from attncli.observers.selection import Selection
-from attncli.record import Kind, Request, Site, WeightBlock
+from attncli.record import AttentionLayer, Kind, Request, WeightBlock
 
 Spans = NDArray[np.int32]
 
@@ -42,7 +42,7 @@ class AllowedSpans(InLayers):
         self._wanted_layers = self.layers.resolve(self.depth)
         self._rows = range(self.query_len) if self.rows is None else self.rows
 
-    def request(self, site: Site) -> Request | None:
+    def request(self, site: AttentionLayer) -> Request | None:
         """Ask for the chosen heads and rows."""
         if site.kind != self.kind or site.layer not in self._wanted_layers:
             return None

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from attncli.observers.block_parts import InLayers
 from attncli.observers.selection import Selection
-from attncli.record import Kind, Request, Site, WeightBlock
+from attncli.record import AttentionLayer, Kind, Request, WeightBlock
 
 
 @dataclass
@@ -38,7 +38,7 @@ class MaskOnly(InLayers):
         self._wanted_layers = self.layers.resolve(self.depth)
         self._nothing = np.packbits(np.zeros(self.key_len, np.bool_)).tobytes()
 
-    def request(self, site: Site) -> Request | None:
+    def request(self, site: AttentionLayer) -> Request | None:
         """Ask for one head: masks are those of all heads."""
         if site.kind != self.kind or site.layer not in self._wanted_layers:
             return None

@@ -14,7 +14,7 @@ from attncli.errors import UsageError
 from attncli.memory import require_memory
 from attncli.observers.block_parts import InLayers, heads_in
 from attncli.observers.selection import Selection
-from attncli.record import Kind, Request, Site, WeightBlock
+from attncli.record import AttentionLayer, Kind, Request, WeightBlock
 from attncli.view import Matrix
 
 How = Literal["max", "mean"]
@@ -60,7 +60,7 @@ class PooledPicture(InLayers):
         self.query_starts = even_cuts(self.query_len, self.side)
         self.key_starts = even_cuts(self.key_len, self.side)
 
-    def request(self, site: Site) -> Request | None:
+    def request(self, site: AttentionLayer) -> Request | None:
         """Ask for the chosen heads and every row."""
         if site.kind != self.kind or site.layer not in self._wanted_layers:
             return None
@@ -152,7 +152,7 @@ class _Layer:
         open: Sums over heads that wait for the others, by first row, with how many heads are in.
     """
 
-    site: Site
+    site: AttentionLayer
     heads: tuple[int, ...]
     names: list[int | Literal["mean"]]
     values: NDArray[np.float32]

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from attncli.observers.block_parts import InLayers, heads_in, places_in
 from attncli.observers.selection import Selection
-from attncli.record import Kind, Request, Site, WeightBlock
+from attncli.record import AttentionLayer, Kind, Request, WeightBlock
 
 NO_KEY = -1
 """Stands where a row has fewer allowed keys than were asked for; its weight is NaN."""
@@ -67,7 +67,7 @@ class StrongestKeys(InLayers):
         self._wanted_layers = self.layers.resolve(self.depth)
         self._rows = range(self.query_len) if self.rows is None else self.rows
 
-    def request(self, site: Site) -> Request | None:
+    def request(self, site: AttentionLayer) -> Request | None:
         """Ask for the chosen heads and rows."""
         if site.kind != self.kind or site.layer not in self._wanted_layers:
             return None

@@ -8,7 +8,7 @@ from functools import cached_property
 import torch
 
 from attncli.errors import CaptureError, UsageError
-from attncli.record import Kind, Request, Site, Token, Tokens, WeightBlock
+from attncli.record import AttentionLayer, Kind, Request, Token, Tokens, WeightBlock
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class TellingHead:
     head: int | None = None
     _best: dict[tuple[int, int], tuple[float, int]] = field(default_factory=dict)
 
-    def request(self, site: Site) -> Request | None:
+    def request(self, site: AttentionLayer) -> Request | None:
         """Ask for the one row, of all heads or of the one named."""
         if site.kind != self.kind or self.layer not in (None, site.layer):
             return None

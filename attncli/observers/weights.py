@@ -13,7 +13,7 @@ from attncli.errors import UsageError
 from attncli.memory import require_memory
 from attncli.observers.block_parts import InLayers, Part, heads_in, places_in
 from attncli.observers.selection import Selection
-from attncli.record import Kind, Request, Site, WeightBlock
+from attncli.record import AttentionLayer, Kind, Request, WeightBlock
 from attncli.view import Matrix
 
 
@@ -51,7 +51,7 @@ class FullWeights(InLayers):
         self._rows: Sequence[int] = range(self.query_len) if self.rows is None else tuple(self.rows)
         self._keys: Sequence[int] = range(self.key_len) if self.keys is None else tuple(self.keys)
 
-    def request(self, site: Site) -> Request | None:
+    def request(self, site: AttentionLayer) -> Request | None:
         """Ask for the chosen heads and for the range of rows that holds the chosen ones."""
         if site.kind != self.kind or site.layer not in self._wanted_layers:
             return None
@@ -110,7 +110,7 @@ class FullWeights(InLayers):
 class _Layer:
     """What is kept of one layer: ``(heads, rows, keys)``."""
 
-    site: Site
+    site: AttentionLayer
     heads: tuple[int, ...]
     weights: NDArray[np.float32]
     allowed: NDArray[np.bool_]

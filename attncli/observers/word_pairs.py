@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from attncli.observers.block_parts import InLayers, heads_in
 from attncli.observers.selection import Selection
-from attncli.record import Kind, Request, Site, WeightBlock
+from attncli.record import AttentionLayer, Kind, Request, WeightBlock
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class LayerWords:
         values: ``(heads, pairs)`` float64, in the order of `heads` and of the pairs asked for.
     """
 
-    site: Site
+    site: AttentionLayer
     heads: tuple[int, ...]
     values: NDArray[np.float64]
 
@@ -60,7 +60,7 @@ class WordWeights(InLayers):
         self._rows, self._starts, self._stops, self._pair = np.array(lines, np.int64).reshape(-1, 4).T
         self._share = np.array([1 / len(self.pairs[number][0]) for number in self._pair.tolist()])
 
-    def request(self, site: Site) -> Request | None:
+    def request(self, site: AttentionLayer) -> Request | None:
         """Ask for the chosen heads and for the range of rows that holds the query words."""
         if site.kind != self.kind or site.layer not in self._wanted_layers:
             return None

@@ -5,16 +5,16 @@ import pytest
 from bench_samples import ENVIRONMENT, SMALL, contender
 
 from attncli.bench.clock import Reading
-from attncli.bench.results import Ledger, Question
+from attncli.bench.results import BenchRequest, BenchResults
 from attncli.bench.run import run_bench
 
 
-def question(*contenders, lengths: tuple[int, ...] = (16, 32), **settings: object) -> Question:
-    return Question(SMALL, lengths, contenders, "cpu", max_time=0.01, **settings)
+def question(*contenders, lengths: tuple[int, ...] = (16, 32), **settings: object) -> BenchRequest:
+    return BenchRequest(SMALL, lengths, contenders, "cpu", max_time=0.01, **settings)
 
 
-def run(asked: Question) -> Ledger:
-    made = Ledger(asked, ENVIRONMENT)
+def run(asked: BenchRequest) -> BenchResults:
+    made = BenchResults(asked, ENVIRONMENT)
     run_bench(made)
     return made
 
@@ -113,7 +113,7 @@ def test_an_interruption_leaves_what_was_done(monkeypatch: pytest.MonkeyPatch) -
         return Reading(0.001, 0.001)
 
     monkeypatch.setattr("attncli.bench.rounds.time_call", interrupted)
-    made = Ledger(question(contender("one"), contender("two"), lengths=(8, 16, 24, 32)), ENVIRONMENT)
+    made = BenchResults(question(contender("one"), contender("two"), lengths=(8, 16, 24, 32)), ENVIRONMENT)
     with pytest.raises(KeyboardInterrupt):
         run_bench(made)
     assert not made.complete and made.elapsed_seconds > 0

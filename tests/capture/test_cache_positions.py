@@ -5,7 +5,7 @@ import torch
 
 from attncli.attention.operation import AttentionOperation
 from attncli.capture.cache_positions import first_positions
-from attncli.record import Site
+from attncli.record import AttentionLayer
 
 
 class Cache:
@@ -27,7 +27,7 @@ def placed(queries: int, keys: int, cache: Cache | None) -> AttentionOperation:
     mask = torch.ones(1, 1, queries, keys, dtype=torch.bool)
     made = AttentionOperation(query, key, key, scale=1.0, mask=mask)
     frame = None if cache is None else SimpleNamespace(args=(), inputs={"past_key_values": cache})
-    return first_positions(made, Site("decoder", 1, 1, 1), SimpleNamespace(layer_idx=1), frame)
+    return first_positions(made, AttentionLayer("decoder", 1, 1, 1), SimpleNamespace(layer_idx=1), frame)
 
 
 @pytest.mark.parametrize(

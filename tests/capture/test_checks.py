@@ -4,9 +4,9 @@ import torch
 from attncli.attention.operation import AttentionOperation
 from attncli.capture.checks import SAMPLED_ROWS, Check, _sample
 from attncli.errors import CaptureError
-from attncli.record import Site, WeightBlock
+from attncli.record import AttentionLayer, WeightBlock
 
-SITE = Site("encoder", 0, 1, 1)
+SITE = AttentionLayer("encoder", 0, 1, 1)
 
 
 def tile(rows: range, keys: int = 3) -> WeightBlock:

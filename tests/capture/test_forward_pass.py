@@ -10,7 +10,7 @@ import tiny
 import torch
 from torch import Tensor, nn
 
-from attncli.capture.blocks import Emitter
+from attncli.capture.blocks import BlockFeed
 from attncli.capture.forward_pass import Watch
 from attncli.capture.weight_layouts import allowed_by
 from attncli.errors import CaptureError
@@ -19,7 +19,7 @@ from attncli.models.prepared_text import from_inputs, prepare
 from attncli.models.pretrained import PretrainedSource
 from attncli.observers.selection import Selection, parse_selection
 from attncli.observers.weights import FullWeights
-from attncli.record import Request, Run, Site, WeightBlock
+from attncli.record import AttentionLayer, Request, Run, WeightBlock
 
 N, D, HEADS = 5, 6, 2
 
@@ -28,7 +28,7 @@ class Keep:
     def __init__(self) -> None:
         self.blocks: list[WeightBlock] = []
 
-    def request(self, site: Site) -> Request:
+    def request(self, site: AttentionLayer) -> Request:
         return Request()
 
     def update(self, block: WeightBlock) -> None:
@@ -67,10 +67,10 @@ class Toy(nn.Module):
         return self.layers[0](x * gate)
 
 
-def watch(how: str, batch: int = 2, length: int = N) -> tuple[Keep, Emitter, Tensor]:
+def watch(how: str, batch: int = 2, length: int = N) -> tuple[Keep, BlockFeed, Tensor]:
     torch.manual_seed(0)
     model, x, keep = Toy(how), torch.randn(batch, length, D), Keep()
-    emitter = Emitter([keep])
+    emitter = BlockFeed([keep])
     with torch.inference_mode(), Watch(model, emitter, ("encoder",), batch).watching():
         model(x)
         return keep, emitter, model.layers[0].q_proj(x * torch.softmax(x, -1))
@@ -112,7 +112,7 @@ def test_torchs_own_attention_module_is_seen_on_its_fused_path_too(need_weights:
     model, x = Toy("", attention), torch.randn(2, N, D)
     with torch.inference_mode():
         plain = model(x)
-        with Watch(model, Emitter([keep]), ("encoder",), 2).watching():
+        with Watch(model, BlockFeed([keep]), ("encoder",), 2).watching():
             assert torch.equal(model(x), plain)
         gated = x * torch.softmax(x, -1)
         theirs = nn.MultiheadAttention.forward(attention, gated, gated, gated, average_attn_weights=False)[1]
@@ -130,7 +130,7 @@ def test_torchs_own_layer_is_seen_though_it_would_run_in_one_step_by_itself() ->
 
     torch.manual_seed(0)
     keep, model, x = Keep(), Toy("", AskingLayer()).eval(), torch.randn(2, N, D)
-    with torch.inference_mode(), Watch(model, Emitter([keep]), ("encoder",), 2).watching():
+    with torch.inference_mode(), Watch(model, BlockFeed([keep]), ("encoder",), 2).watching():
         model(x)
     gated = x * torch.softmax(x, -1)
     inner = model.layers[0].attention.self_attn
@@ -151,7 +151,7 @@ class ChangingAttention(ToyAttention):
 def test_what_the_model_changes_afterwards_is_shown_as_it_was() -> None:
     torch.manual_seed(0)
     keep, model, x = Keep(), Toy("", ChangingAttention("")), torch.randn(2, N, D)
-    with torch.inference_mode(), Watch(model, Emitter([keep]), ("encoder",), 2).watching():
+    with torch.inference_mode(), Watch(model, BlockFeed([keep]), ("encoder",), 2).watching():
         model(x)
         assert not keep.blocks  # it waits until the model has run
     query = model.layers[0].q_proj(x * torch.softmax(x, -1)).unflatten(-1, (HEADS, -1)).transpose(1, 2)
@@ -161,7 +161,7 @@ def test_what_the_model_changes_afterwards_is_shown_as_it_was() -> None:
 @pytest.mark.parametrize("why", ["its queries are large", "its keys are large", "its parts are asked for"])
 def test_a_call_does_not_wait_when(why: str, monkeypatch: pytest.MonkeyPatch) -> None:
     class Inspecting(Keep):
-        def inspect(self, site: Site, operation: object, output: object) -> None:
+        def inspect(self, site: AttentionLayer, operation: object, output: object) -> None:
             pass
 
     class LastRowAttention(ToyAttention):
@@ -174,7 +174,7 @@ def test_a_call_does_not_wait_when(why: str, monkeypatch: pytest.MonkeyPatch) ->
     keep = Inspecting() if why == "its parts are asked for" else Keep()
     model = Toy("", LastRowAttention("")) if why == "its keys are large" else Toy("sdpa")
     x = torch.randn(2, N, D)
-    with torch.inference_mode(), Watch(model, Emitter([keep]), ("encoder",), 2).watching():
+    with torch.inference_mode(), Watch(model, BlockFeed([keep]), ("encoder",), 2).watching():
         model(x)
         assert keep.blocks
 
@@ -185,7 +185,7 @@ def test_calls_are_shown_in_their_order_though_small_ones_wait() -> None:
     small, at_once = model.layers[0], ToyAttention("plain")
     model.layers = nn.ModuleList([small, at_once])
     model.config.num_hidden_layers = 2
-    with torch.inference_mode(), Watch(model, Emitter([keep]), ("encoder",), 2).watching():
+    with torch.inference_mode(), Watch(model, BlockFeed([keep]), ("encoder",), 2).watching():
         at_once(small(x).transpose(1, 2).flatten(2))
     assert [(block.site.layer, block.site.module) for block in keep.blocks] == [
         (0, "layers.0"),
@@ -203,7 +203,7 @@ def test_every_forward_is_put_back_that_of_an_object_too() -> None:
         return of_class(x)
 
     attention.forward = own
-    with torch.inference_mode(), Watch(model, Emitter([keep]), ("encoder",), 2).watching():
+    with torch.inference_mode(), Watch(model, BlockFeed([keep]), ("encoder",), 2).watching():
         model(x)
     assert vars(attention)["forward"] is own and "forward" not in vars(model)
     assert keep.blocks and calls == [inspect.signature(own)]
@@ -245,10 +245,10 @@ def test_a_sliding_cache_past_its_window_keeps_the_true_positions() -> None:
     ids = torch.randint(0, 50, (1, 12))
     whole, step = Keep(), Keep()
     with torch.inference_mode():
-        with Watch(model, Emitter([whole]), ("decoder",), 1).watching():
+        with Watch(model, BlockFeed([whole]), ("decoder",), 1).watching():
             model(ids)
         model(ids[:, :11], **given(model, cache))
-        with Watch(model, Emitter([step]), ("decoder",), 1).watching():
+        with Watch(model, BlockFeed([step]), ("decoder",), 1).watching():
             model(ids[:, 11:], **given(model, cache))
     full, last = whole.blocks[1], step.blocks[1]
     assert (last.rows, last.first_key, last.weights.shape[-1]) == (range(11, 12), 8, 4)
@@ -266,7 +266,7 @@ def test_a_static_cache_is_cut_to_what_it_holds() -> None:
     ids = torch.randint(0, 50, (1, 7))
     with torch.inference_mode():
         model(ids[:, :6], **given(model, cache))
-        with Watch(model, Emitter([step]), ("decoder",), 1).watching():
+        with Watch(model, BlockFeed([step]), ("decoder",), 1).watching():
             model(ids[:, 6:], **given(model, cache))
     assert (step.blocks[0].rows, step.blocks[0].first_key) == (range(6, 7), 0)
     assert step.blocks[0].weights.shape == (1, 4, 1, 7)
@@ -288,7 +288,7 @@ def test_longformers_weights_times_values_are_its_output_with_global_tokens() ->
     with torch.inference_mode():
         for parameter in (attention.query.weight, attention.key.weight, attention.query_global.weight):
             parameter.mul_(40)
-        with Watch(model, Emitter([keep], axes={"encoder": (n, n)}), ("encoder",), 1).watching():
+        with Watch(model, BlockFeed([keep], axes={"encoder": (n, n)}), ("encoder",), 1).watching():
             model(torch.randint(4, 50, (1, n)), global_attention_mask=marked)
         hidden, theirs = seen[0]
         split = [

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from attncli.capture.layers import SiteNamer, Stacks, depth
-from attncli.record import KINDS, Site
+from attncli.capture.layers import LayerNamer, Stacks, depth
+from attncli.record import KINDS, AttentionLayer
 
 
 class SelfAttention(nn.Module):
@@ -33,8 +33,8 @@ def layers(count: int) -> nn.ModuleList:
     return nn.ModuleList(Layer() for _ in range(count))
 
 
-def name_all(model: Model, names: list[str], kinds: tuple[str, ...] = ("encoder",)) -> list[Site]:
-    namer, modules = SiteNamer(Stacks(model), kinds), dict(model.named_modules(remove_duplicate=False))
+def name_all(model: Model, names: list[str], kinds: tuple[str, ...] = ("encoder",)) -> list[AttentionLayer]:
+    namer, modules = LayerNamer(Stacks(model), kinds), dict(model.named_modules(remove_duplicate=False))
     return [namer.site(name, modules[name], 4, 2, cross=False, causal=lambda: False) for name in names]
 
 

@@ -1,11 +1,13 @@
 from attncli.capture.merge_reports import joined_reports
-from attncli.record import Site, SiteReport
+from attncli.record import AttentionLayer, LayerReport
 
-FIRST, SECOND = Site("encoder", 0, 2, 2), Site("encoder", 1, 2, 2)
+FIRST, SECOND = AttentionLayer("encoder", 0, 2, 2), AttentionLayer("encoder", 1, 2, 2)
 
 
-def report(site: Site, row_sum: float, forbidden: float, output: float | None, dead: int) -> SiteReport:
-    return SiteReport(site, row_sum, forbidden, output, dead, "interface")
+def report(
+    site: AttentionLayer, row_sum: float, forbidden: float, output: float | None, dead: int
+) -> LayerReport:
+    return LayerReport(site, row_sum, forbidden, output, dead, "interface")
 
 
 def test_of_several_passes_each_number_is_the_worst_and_dead_rows_add_up() -> None:

@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from attncli.attention.operation import AttentionOperation
-from attncli.capture.blocks import Emitter
+from attncli.capture.blocks import BlockFeed
 from attncli.capture.prefetch import one_ahead
 from attncli.observers.selection import Selection
 from attncli.observers.weights import FullWeights
-from attncli.record import Site
+from attncli.record import AttentionLayer
 
 
 def test_items_are_made_in_another_thread_at_most_one_ahead() -> None:
@@ -53,8 +53,8 @@ def test_weights_are_the_same_with_one_thread_and_with_two(two_threads: None) ->
         torch.set_num_threads(threads)
         kept = FullWeights("decoder", Selection("layer"), Selection("head"), 1, 700, 700)
         with torch.inference_mode():
-            emitter = Emitter([kept], block_bytes=2**20)
-            emitter.emit(Site("decoder", 0, 4, 2), operation, None, "interface")
+            emitter = BlockFeed([kept], block_bytes=2**20)
+            emitter.emit(AttentionLayer("decoder", 0, 4, 2), operation, None, "interface")
         found.append(torch.stack([torch.from_numpy(matrix.values) for matrix in kept.matrices()]))
     assert torch.equal(found[0], found[1])
 

@@ -2,16 +2,16 @@ import pytest
 
 from attncli.cli.common import tell_checks
 from attncli.cli.options import OutputOptions
-from attncli.record import Run, Site, SiteReport, SourceInfo
+from attncli.record import AttentionLayer, LayerReport, Run, SourceInfo
 
-FIRST, SECOND = Site("encoder", 0, 2, 2), Site("decoder", 1, 2, 2)
+FIRST, SECOND = AttentionLayer("encoder", 0, 2, 2), AttentionLayer("decoder", 1, 2, 2)
 
 
 def test_of_all_layers_the_largest_numbers_of_the_checks_are_told(capsys: pytest.CaptureFixture[str]) -> None:
     reports = (
-        SiteReport(FIRST, 1e-3, 0.25, None, 0, "interface"),
-        SiteReport(SECOND, 1e-7, 0.5, 0.125, 0, "interface"),
-        SiteReport(SECOND, 1e-8, 0.0, 0.0625, 0, "interface"),
+        LayerReport(FIRST, 1e-3, 0.25, None, 0, "interface"),
+        LayerReport(SECOND, 1e-7, 0.5, 0.125, 0, "interface"),
+        LayerReport(SECOND, 1e-8, 0.0, 0.0625, 0, "interface"),
     )
     run = Run(SourceInfo("tiny", "pretrained", family="t5"), (FIRST, SECOND, SECOND), {}, {}, reports)
     tell_checks(run, OutputOptions())

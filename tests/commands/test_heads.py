@@ -168,7 +168,7 @@ class Stop:
     def __init__(
         self, monkeypatch: pytest.MonkeyPatch, passes: int, number: signal.Signals = signal.SIGINT
     ) -> None:
-        self.left, take = passes, _corpus_run.Ledger.take
+        self.left, take = passes, _corpus_run.CorpusState.take
 
         def stopping(ledger: Any, source: Any, unit: Any) -> int:
             self.left -= 1
@@ -176,7 +176,7 @@ class Stop:
                 os.kill(os.getpid(), number)
             return take(ledger, source, unit)
 
-        monkeypatch.setattr(_corpus_run.Ledger, "take", stopping)
+        monkeypatch.setattr(_corpus_run.CorpusState, "take", stopping)
 
 
 @pytest.fixture

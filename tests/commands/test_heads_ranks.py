@@ -80,7 +80,7 @@ def test_two_ranks_find_what_one_finds_and_the_first_prints(cli: Cli, corpus: st
 def test_a_lost_rank_ends_the_others_with_one_error(corpus: str, tiny_bert: str) -> None:
     options = ("--file", corpus, "-m", tiny_bert, "--rank-timeout", "60")
     port = free_port()
-    dies = "from attncli.commands import _corpus_run\nimport os\n_corpus_run.Ledger.take = lambda *a: os._exit(9)"
+    dies = "from attncli.commands import _corpus_run\nimport os\n_corpus_run.CorpusState.take = lambda *a: os._exit(9)"
     first, second = start(0, 2, port, *options), start(1, 2, port, *options, body=dies)
     out, err = first.communicate(timeout=120)
     second.communicate(timeout=120)

@@ -16,7 +16,7 @@ from attncli.explain.word_order import reorder
 from attncli.models.scratch import ScratchSource
 from attncli.models.tokens import words_of_text
 from attncli.observers.strongest_head import TellingHead
-from attncli.record import Provenance, Site, WeightBlock
+from attncli.record import AttentionLayer, Provenance, WeightBlock
 from attncli.render import Options
 from attncli.render.json_format import render
 from attncli.view import Steps
@@ -113,13 +113,13 @@ def test_without_positions_the_order_is_lost_and_with_them_or_a_mask_it_is_not()
 def test_the_telling_head_looks_farther_than_its_neighbours() -> None:
     keys = words_of_text("zero one two three four five")
     telling = TellingHead("decoder", 4, keys)
-    site = Site("decoder", 3, 2, 2)
+    site = AttentionLayer("decoder", 3, 2, 2)
     weights = torch.zeros(1, 2, 1, 6)
     weights[0, 0, 0, [0, 3, 1]] = torch.tensor(
         [0.5, 0.4, 0.1]
     )  # the first token and a neighbour do not count
     weights[0, 1, 0, [4, 2]] = torch.tensor([0.7, 0.3])
-    assert telling.request(site) is not None and telling.request(Site("encoder", 0, 1, 1)) is None
+    assert telling.request(site) is not None and telling.request(AttentionLayer("encoder", 0, 1, 1)) is None
     telling.update(WeightBlock(site, (0, 1), range(4, 5), weights, None))
     told = telling.found()
     assert (told.layer, told.head, told.key.text, told.weight) == (3, 1, "two", pytest.approx(0.3))

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-Feed = Callable[[Any, str | None], dict[str, Tensor]]
+ModelBatch = Callable[[Any, str | None], dict[str, Tensor]]
 
 
 def _noise(*shape: int) -> Tensor:
@@ -67,7 +67,7 @@ def _speech(model: Any, side: str | None) -> dict[str, Tensor]:
     return {"input_values": _noise(2, 14, 32), "decoder_input_values": _noise(2, 9, 32)}
 
 
-FEEDS: dict[str, Feed] = {
+FEEDS: dict[str, ModelBatch] = {
     "pixtral": _pixtral,
     "dia": _dia,
     "bros": _bros,

@@ -14,7 +14,7 @@ from attncli.models.direction import kind_of_single_stack
 from attncli.models.loading import Loaded, LoadOptions
 from attncli.models.prepared_text import from_inputs
 from attncli.models.pretrained import PretrainedSource
-from attncli.record import Kind, Request, Site, WeightBlock
+from attncli.record import AttentionLayer, Kind, Request, WeightBlock
 
 
 @dataclass
@@ -24,7 +24,7 @@ class Everything:
     kept: dict[tuple[Kind, int], list[WeightBlock]] = field(default_factory=dict)
     allowed: dict[tuple[Kind, int], bool] = field(default_factory=dict)
 
-    def request(self, site: Site) -> Request:
+    def request(self, site: AttentionLayer) -> Request:
         return Request()
 
     def update(self, block: WeightBlock) -> None:
@@ -55,7 +55,7 @@ class First(Everything):
     def sought(self) -> frozenset[tuple[Kind, int]]:
         return frozenset([self.place])
 
-    def request(self, site: Site) -> Request | None:
+    def request(self, site: AttentionLayer) -> Request | None:
         return Request() if (site.kind, site.layer) == self.place else None
 
 

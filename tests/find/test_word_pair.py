@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from attncli.find.word_pair import Question, links
+from attncli.find.word_pair import WordPairQuery, links
 from attncli.observers.word_pairs import LayerWords
 from attncli.observers.words import places_of, units
-from attncli.record import Site, Span, Token
+from attncli.record import AttentionLayer, Span, Token
 
 WORDS = tuple(range(place, place + 1) for place in range(5))
 LOOKS_BACK = np.eye(5, k=-2)
@@ -14,31 +14,33 @@ RESOLVES = np.full((5, 5), 0.1)
 RESOLVES[4, 2] = 0.6
 
 
-def answer(question: Question, *heads: np.ndarray, layer: int = 3) -> list:
+def answer(question: WordPairQuery, *heads: np.ndarray, layer: int = 3) -> list:
     values = np.array(
         [
             [np.mean([head[i, list(keys)].sum() for i in rows]) for rows, keys in question.pairs]
             for head in heads
         ]
     )
-    return links(question, [LayerWords(Site("encoder", layer, 7, 7), tuple(range(len(heads))), values)])
+    return links(
+        question, [LayerWords(AttentionLayer("encoder", layer, 7, 7), tuple(range(len(heads))), values)]
+    )
 
 
 def test_a_head_that_always_looks_so_far_back_has_no_excess() -> None:
-    first, second = answer(Question(WORDS, WORDS, 4, 2), LOOKS_BACK, RESOLVES)
+    first, second = answer(WordPairQuery(WORDS, WORDS, 4, 2), LOOKS_BACK, RESOLVES)
     assert (first.layer, first.head, second.head) == (3, 1, 0)
     assert (first.weight, first.average, first.excess, first.ratio) == pytest.approx((0.6, 0.1, 0.5, 6))
     assert (second.weight, second.average, second.excess, second.ratio) == pytest.approx((1, 1, 0, 1))
 
 
 def test_the_average_is_over_the_other_words_that_have_one_at_that_distance() -> None:
-    question = Question(WORDS, WORDS, 4, 2)
+    question = WordPairQuery(WORDS, WORDS, 4, 2)
     assert (question.distance, question.others) == (-2, (2, 3))
-    assert Question(WORDS, WORDS, 1, 4).others == (0,)
+    assert WordPairQuery(WORDS, WORDS, 1, 4).others == (0,)
 
 
 def test_without_another_word_at_that_distance_heads_go_by_their_weight() -> None:
-    found = answer(Question(WORDS, WORDS, 4, 0), LOOKS_BACK, RESOLVES)
+    found = answer(WordPairQuery(WORDS, WORDS, 4, 0), LOOKS_BACK, RESOLVES)
     assert [(one.head, one.average, one.excess, one.ratio) for one in found] == [
         (1, None, None, None),
         (0, None, None, None),
@@ -48,13 +50,13 @@ def test_without_another_word_at_that_distance_heads_go_by_their_weight() -> Non
 def test_a_place_counts_stronger_words_but_neither_itself_nor_what_a_causal_word_cannot_see() -> None:
     row = np.zeros((5, 5))
     row[2] = [0.2, 0.1, 0.3, 0.4, 0]
-    assert answer(Question(WORDS, WORDS, 2, 1), row)[0].place == 3
-    causal = Question(WORDS, WORDS, 2, 1, causal=True)
+    assert answer(WordPairQuery(WORDS, WORDS, 2, 1), row)[0].place == 3
+    causal = WordPairQuery(WORDS, WORDS, 2, 1, causal=True)
     assert (answer(causal, row)[0].place, causal.rivals) == (2, (0,))
 
 
 def test_across_two_texts_a_word_may_attend_to_its_own_place() -> None:
-    cross = Question(WORDS, WORDS[:3], 1, 1, same=False)
+    cross = WordPairQuery(WORDS, WORDS[:3], 1, 1, same=False)
     assert (cross.distance, cross.others, cross.rivals) == (0, (0, 2), (0, 2))
 
 

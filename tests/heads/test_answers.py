@@ -5,7 +5,7 @@ import pytest
 
 from attncli.find.accuracy import Answers, PairQuestion, answers_of, held_out
 from attncli.observers.word_pairs import LayerWords
-from attncli.record import Site
+from attncli.record import AttentionLayer
 
 WORDS = tuple(range(place, place + 1) for place in range(1, 5))
 
@@ -30,7 +30,7 @@ def test_the_answers_of_several_pairs_are_told_apart() -> None:
     asked = [question(1, 0), question(3, 2)]
     assert asked[1].pairs == [(WORDS[3], WORDS[0]), (WORDS[3], WORDS[1]), (WORDS[3], WORDS[2])]
     values = np.array([[0.9, 0.1, 0, 0.2, 0.1, 0.3], [0.1, 0.9, 0, 0.3, 0.1, 0.2]])
-    found = answers_of(asked, [LayerWords(Site("encoder", 5, 3, 3), (0, 2), values)])
+    found = answers_of(asked, [LayerWords(AttentionLayer("encoder", 5, 3, 3), (0, 2), values)])
     assert {head: hits.tolist() for head, hits in found.items()} == {
         ("encoder", 5, 0): [True, True],
         ("encoder", 5, 2): [False, False],

@@ -12,7 +12,7 @@ import torch
 
 from attncli.capture import blocks as emission
 from attncli.heads import corpus_sums as head_tallies
-from attncli.heads.corpus_sums import HeadTallies, former_neighbours
+from attncli.heads.corpus_sums import CorpusSums, former_neighbours
 from attncli.heads.labels import Thresholds, heads_of
 from attncli.heads.metrics_of_block import Measures, without_keys
 from attncli.heads.similarity import HeadOverlap
@@ -20,7 +20,7 @@ from attncli.inputs.corpus import Line
 from attncli.models.batches import BatchedModel, Encoded, RowRule, cut_into_batches
 from attncli.models.loading import Loaded, LoadOptions, load
 from attncli.observers.selection import Selection, parse_selection
-from attncli.record import Kind, Shuffled, Site, WeightBlock
+from attncli.record import AttentionLayer, Kind, Shuffled, WeightBlock
 
 TEXTS = [
     "the animal was too tired .",
@@ -39,10 +39,10 @@ def loaded(folder: str, attention: str | None = None) -> Loaded:
 def tallies_of(
     model: BatchedModel, most: int = 2, texts: list[str] = TEXTS, *, kind: Kind | None = None, heads: str = "all",
     shuffle: bool = False, exclude: bool = False, pairs: bool = False,
-) -> HeadTallies:  # fmt: skip
+) -> CorpusSums:  # fmt: skip
     """Run texts in batches of so many, and once more shuffled."""
     kind = kind or model.kinds[0]
-    kept = HeadTallies(
+    kept = CorpusSums(
         kind,
         Measures.of_kind(kind),
         Selection("layer"),
@@ -65,7 +65,7 @@ def encoded(model: BatchedModel, texts: list[str], pairs: bool = False) -> list[
     return [one for one in model.encode(lines, 0) if isinstance(one, Encoded)]
 
 
-def means(kept: HeadTallies) -> np.ndarray:
+def means(kept: CorpusSums) -> np.ndarray:
     return np.stack([layer.found.means for layer in kept.by_layer.values()])
 
 
@@ -135,7 +135,7 @@ def expected(folder: str, texts: list[str], kind: Kind) -> dict[tuple[int, int, 
     return {key: float(np.mean(values)) for key, values in all_values.items() if values}
 
 
-def compare(kept: HeadTallies, wanted: dict[tuple[int, int, str], float], tolerance: float) -> int:
+def compare(kept: CorpusSums, wanted: dict[tuple[int, int, str], float], tolerance: float) -> int:
     """Hold every number against numpy's; give how many there were."""
     heads = heads_of(kept, None, Thresholds())
     found = {(h.layer, h.head, name): number.mean for h in heads for name, number in h.numbers.items()}
@@ -176,7 +176,7 @@ def test_no_number_depends_on_batch_order_padding_or_block(
         tallies_of(BatchedModel(it, padding="left"), 3, shuffle=True),
     ]
     monkeypatch.setattr(emission, "BLOCK_BYTES", 300)
-    monkeypatch.setattr(emission.Emitter, "__init__", _small_blocks(emission.Emitter.__init__))
+    monkeypatch.setattr(emission.BlockFeed, "__init__", _small_blocks(emission.BlockFeed.__init__))
     ways.append(tallies_of(BatchedModel(it), 2, shuffle=True))
     for way in ways:
         for layer, other in zip(whole.by_layer.values(), way.by_layer.values(), strict=True):
@@ -232,7 +232,7 @@ def test_without_special_tokens_the_rest_sums_to_1_and_what_was_left_out_is_told
 
 def test_a_row_nearly_all_on_special_tokens_keeps_its_digits() -> None:
     weights = torch.tensor([[[[1 - 3e-5, 1e-5, 2e-5]]]])
-    block = WeightBlock(Site("encoder", 0, 1, 1), (0,), range(1), weights, None)
+    block = WeightBlock(AttentionLayer("encoder", 0, 1, 1), (0,), range(1), weights, None)
     left, dropped = without_keys(block, torch.tensor([[True, False, False]]))
     assert left.weights[0, 0, 0].tolist() == pytest.approx([0, 1 / 3, 2 / 3], rel=1e-6)
     assert float(dropped) == pytest.approx(1 - 3e-5)

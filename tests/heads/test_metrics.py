@@ -7,9 +7,9 @@ import torch
 
 from attncli import registry
 from attncli.heads.metrics import positions_only
-from attncli.record import KINDS, Axis, Batch, Site, WeightBlock
+from attncli.record import KINDS, AttentionLayer, Axis, Batch, WeightBlock
 
-SITE = Site("encoder", 0, 1, 1)
+SITE = AttentionLayer("encoder", 0, 1, 1)
 PER = {name: entry.attributes["per"] for name, entry in registry.entries("metrics").items()}
 OF_ROWS = [name for name, per in PER.items() if per == "row"]
 

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from attncli.heads.running_sums import Tally
+from attncli.heads.running_sums import RunningSums
 
 
-def filled(texts: list[list[float]]) -> Tally:
+def filled(texts: list[list[float]]) -> RunningSums:
     """One metric of one head over texts, each given by its rows' numbers."""
-    tally = Tally.empty(1, 1)
+    tally = RunningSums.empty(1, 1)
     tally.add(np.array([[[sum(rows) for rows in texts]]]), np.array([[[float(len(rows)) for rows in texts]]]))
     return tally
 
@@ -34,14 +34,14 @@ def test_two_halves_merge_to_the_whole_and_survive_a_file() -> None:
     import json
 
     whole, half = filled([[0.1, 0.2], [0.3], [0.7]]), filled([[0.1, 0.2]])
-    half.merge(Tally.of_state(json.loads(json.dumps(filled([[0.3], [0.7]]).state())), 1, 1))
+    half.merge(RunningSums.of_state(json.loads(json.dumps(filled([[0.3], [0.7]]).state())), 1, 1))
     np.testing.assert_allclose(half.sums, whole.sums, rtol=1e-15)
 
 
 def test_sums_do_not_depend_on_how_texts_come_in_batches() -> None:
     dice = np.random.default_rng(1)
     values, counts = dice.random((3, 5, 7)), dice.integers(1, 9, (3, 5, 7)).astype(float)
-    at_once, in_turn = Tally.empty(3, 5), Tally.empty(3, 5)
+    at_once, in_turn = RunningSums.empty(3, 5), RunningSums.empty(3, 5)
     at_once.add(values, counts)
     for part in (slice(0, 2), slice(2, 7)):
         in_turn.add(values[..., part], counts[..., part])
@@ -51,4 +51,4 @@ def test_sums_do_not_depend_on_how_texts_come_in_batches() -> None:
 @pytest.mark.parametrize("state", [[[1.0]], [[[float("nan")]]] * 6, "words"])
 def test_a_damaged_state_is_refused(state: object) -> None:
     with pytest.raises(ValueError):
-        Tally.of_state(state, 1, 1)  # type: ignore[arg-type]
+        RunningSums.of_state(state, 1, 1)  # type: ignore[arg-type]

@@ -27,7 +27,7 @@ RANGE = {"mean": 0.75, "low": 0.3, "high": 0.95, "hits": 3, "rows": 4}
 def heads_view() -> HeadRanking:
     """Two of six heads, with all that a ranking can have."""
     from attncli.heads.labels import Thresholds
-    from attncli.heads.ranking import Corpus, Wanted
+    from attncli.heads.ranking import Corpus, RankingRequest
     from attncli.heads.similarity import HeadOverlap
     from attncli.heads.views import Answer
     from attncli.heads.views import heads_view as made
@@ -50,7 +50,7 @@ def heads_view() -> HeadRanking:
     corpus = Corpus(3, 40, 30, 2, 0, "content tokens")
     answer = Answer("decoder", heads, overlap, Thresholds(), corpus, SourceInfo("m", "pretrained"), {"kind": "decoder"},
                     changes=("old.json", changes))  # fmt: skip
-    return made(answer, Wanted("previous_token", top=2), MADE)
+    return made(answer, RankingRequest("previous_token", top=2), MADE)
 
 
 def found_view(by: str) -> HeadRanking:

@@ -9,7 +9,7 @@ from attncli.heads import short_texts as dense
 from attncli.heads.metrics import weight_on_pairs
 from attncli.heads.metrics_of_block import Measures, evenly, without_keys
 from attncli.heads.pair_sums import PairSums, suits
-from attncli.record import Axis, Batch, Kind, Site, WeightBlock
+from attncli.record import AttentionLayer, Axis, Batch, Kind, WeightBlock
 
 
 def a_batch(texts: int, length: int, seed: int, *, left: bool = False) -> Batch:
@@ -30,7 +30,7 @@ def a_block(batch: Batch, kind: Kind, seed: int) -> WeightBlock:
         allowed = allowed & torch.ones(length, length, dtype=torch.bool).tril()
     scores = 3 * torch.randn(texts, 4, length, length, generator=torch.Generator().manual_seed(seed))
     weights = scores.masked_fill(~allowed, -torch.inf).softmax(-1).nan_to_num()
-    return WeightBlock(Site(kind, 0, 4, 4), (0, 1, 2, 3), range(length), weights, allowed)
+    return WeightBlock(AttentionLayer(kind, 0, 4, 4), (0, 1, 2, 3), range(length), weights, allowed)
 
 
 @pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
@@ -53,7 +53,7 @@ def test_without_a_mask_every_key_counts() -> None:
     batch = Batch(axis, axis, batch.rows)
     weights = torch.rand(2, 3, 5, 5, generator=torch.Generator().manual_seed(4))
     block = WeightBlock(
-        Site("encoder", 0, 3, 3), (0, 1, 2), range(5), weights / weights.sum(-1, keepdim=True), None
+        AttentionLayer("encoder", 0, 3, 3), (0, 1, 2), range(5), weights / weights.sum(-1, keepdim=True), None
     )
     measures = Measures.of_kind("encoder")
     torch.testing.assert_close(
@@ -81,7 +81,7 @@ def test_what_is_left_without_some_keys_has_the_rows_old_sum() -> None:
 
 def test_a_row_on_left_out_keys_alone_has_nothing_left() -> None:
     weights = torch.tensor([[[[1.0, 0.0], [0.5, 0.5]]]])
-    block = WeightBlock(Site("encoder", 0, 1, 1), (0,), range(2), weights, None)
+    block = WeightBlock(AttentionLayer("encoder", 0, 1, 1), (0,), range(2), weights, None)
     left, dropped = without_keys(block, torch.tensor([[True, False]]))
     assert left.weights[0, 0].tolist() == [[0, 0], [0, 1]] and dropped[0, 0].tolist() == [1, 0.5]
 
@@ -123,7 +123,7 @@ def test_sums_over_pairs_do_not_suit_heads_with_masks_of_their_own_nor_rows_that
 def test_the_span_of_a_sharp_head_is_exact_far_from_the_beginning() -> None:
     dice = torch.Generator().manual_seed(7)
     scores = 14 * torch.eye(100).roll(-1, 1) + torch.rand(2, 3, 100, 100, generator=dice)
-    block = WeightBlock(Site("encoder", 0, 3, 3), (0, 1, 2), range(100), scores.softmax(-1), None)
+    block = WeightBlock(AttentionLayer("encoder", 0, 3, 3), (0, 1, 2), range(100), scores.softmax(-1), None)
     block = replace(block, sums=block.weights.sum(-1))
     present = torch.ones(2, 100, dtype=torch.bool)
     axis = Axis(torch.zeros(2, 100, dtype=torch.long), present, ~present, ~present)

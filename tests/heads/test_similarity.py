@@ -10,9 +10,9 @@ from attncli.heads import similarity as overlap
 from attncli.heads.metrics import positions_only
 from attncli.heads.similarity import HeadOverlap, clusters, nearest
 from attncli.observers.selection import Selection
-from attncli.record import Site, WeightBlock
+from attncli.record import AttentionLayer, WeightBlock
 
-SITES = [Site("encoder", layer, 3, 3) for layer in range(2)]
+SITES = [AttentionLayer("encoder", layer, 3, 3) for layer in range(2)]
 
 
 def weights(layer: int) -> torch.Tensor:
@@ -65,7 +65,7 @@ def test_special_tokens_can_be_left_out_of_the_keys() -> None:
     for exclude in (False, True):
         kept = HeadOverlap("cross", Selection("layer"), Selection("head"), 1, exclude)
         kept.begin(batch)
-        kept.request(site := Site("cross", 0, 3, 3))
+        kept.request(site := AttentionLayer("cross", 0, 3, 3))
         kept.update(WeightBlock(site, (0, 1, 2), range(1), weights, None))
         kept.commit()
         found[exclude] = kept.overlaps()[:2, 1:]

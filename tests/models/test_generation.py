@@ -16,7 +16,7 @@ from attncli.models.prepared_text import Prepared, prepare
 from attncli.models.tokens import positions
 from attncli.observers.selection import parse_selection
 from attncli.observers.weights import FullWeights
-from attncli.record import Kind, Request, Site, WeightBlock
+from attncli.record import AttentionLayer, Kind, Request, WeightBlock
 
 PROMPT, NEW = 7, 9
 SMALL = {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 48,
@@ -179,7 +179,7 @@ def test_an_observer_is_asked_once_a_site_and_shown_each_row_once_over_all_keys(
     shown: dict[int, list[int]] = {}
 
     class Counting:
-        def request(self, site: Site) -> Request:
+        def request(self, site: AttentionLayer) -> Request:
             asked.append(site.layer)
             return Request()
 
@@ -212,7 +212,7 @@ def test_a_checkpoint_without_a_head_cannot_generate(tmp_path: Path) -> None:
 
 def test_more_keys_than_tokens_seen_are_refused() -> None:
     source = write(loaded("llama", DECODERS["llama"]), prompt("decoder"), Sampling(1))
-    site = Site("decoder", 0, 4, 2)
+    site = AttentionLayer("decoder", 0, 4, 2)
     from attncli.attention.operation import AttentionOperation
 
     query, key = torch.zeros(1, 4, 1, 8), torch.zeros(1, 2, 9, 8)

@@ -19,7 +19,7 @@ from attncli.observers.pooled import PooledPicture
 from attncli.observers.selection import parse_selection
 from attncli.observers.strongest import StrongestKeys
 from attncli.observers.weights import FullWeights
-from attncli.record import Request, Site, WeightBlock
+from attncli.record import AttentionLayer, Request, WeightBlock
 
 TEXT = "the animal was too tired . it did cross the animal . was it too tired the it . the animals did ."
 EVERY = parse_selection("all", "layer"), parse_selection("all", "head")
@@ -197,7 +197,7 @@ class Seen:
     def __init__(self, rows: range | None = None) -> None:
         self.rows, self.blocks = rows, []
 
-    def request(self, site: Site) -> Request:
+    def request(self, site: AttentionLayer) -> Request:
         return Request(None, self.rows)
 
     def update(self, block: WeightBlock) -> None:
@@ -206,7 +206,7 @@ class Seen:
 
 @pytest.mark.parametrize(("lead", "width"), [(1, 9), (0, 4)])
 def test_what_a_moved_block_holds_is_as_wide_as_its_weights(lead: int, width: int) -> None:
-    site, frame, seen = Site("encoder", 0, 1, 1), Frame(9, lead, 0), Seen()
+    site, frame, seen = AttentionLayer("encoder", 0, 1, 1), Frame(9, lead, 0), Seen()
     window = frame.windows(4, 2)[1]
     scores = torch.arange(16.0).view(1, 1, 4, 4)
     sums = torch.tensor([[[1.0, 2, 3, 4]]])
@@ -220,7 +220,7 @@ def test_what_a_moved_block_holds_is_as_wide_as_its_weights(lead: int, width: in
 
 
 def test_a_window_is_asked_only_for_the_rows_that_are_wanted_of_it() -> None:
-    site, frame = Site("encoder", 0, 1, 1), Frame(9, 0, 0)
+    site, frame = AttentionLayer("encoder", 0, 1, 1), Frame(9, 0, 0)
     first, second = frame.windows(4, 2)[:2]
     placed = _Placed(Seen(range(3, 6)), frame, first)
     assert placed.request(site).rows == range(3, 4) and placed.wants_rows()

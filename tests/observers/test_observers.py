@@ -5,13 +5,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attncli.attention.operation import AttentionOperation
-from attncli.capture.blocks import Emitter
+from attncli.capture.blocks import BlockFeed
 from attncli.errors import TooLargeError
 from attncli.observers.masks import MaskOnly
 from attncli.observers.pooled import PooledPicture
 from attncli.observers.selection import parse_selection
 from attncli.observers.weights import FullWeights
-from attncli.record import Site
+from attncli.record import AttentionLayer
 
 HEADS, QUERIES, KEYS, DIM = 4, 7, 7, 5
 
@@ -23,9 +23,11 @@ def operation(seed: int = 0, *, causal: bool = True) -> AttentionOperation:
 
 
 def emit(observers: list, *, layers: int = 3, block_bytes: int = 2**20, causal: bool = True) -> None:
-    emitter = Emitter(observers, block_bytes=block_bytes)
+    emitter = BlockFeed(observers, block_bytes=block_bytes)
     for layer in range(layers):
-        emitter.emit(Site("decoder", layer, HEADS, 2, ""), operation(layer, causal=causal), None, "scratch")
+        emitter.emit(
+            AttentionLayer("decoder", layer, HEADS, 2, ""), operation(layer, causal=causal), None, "scratch"
+        )
 
 
 def full(layers: str = "all", heads: str = "all", **more) -> FullWeights:
@@ -128,9 +130,11 @@ def test_all_layers_of_a_hybrid_model_are_those_that_have_attention() -> None:
 
 def test_layers_with_the_same_mask_are_told_together() -> None:
     kept = MaskOnly("decoder", parse_selection("all", "layer"), 3, QUERIES, KEYS)
-    emitter = Emitter([kept], block_bytes=100)
+    emitter = BlockFeed([kept], block_bytes=100)
     for layer, causal in enumerate((True, False, True)):
-        emitter.emit(Site("decoder", layer, HEADS, 2, ""), operation(layer, causal=causal), None, "scratch")
+        emitter.emit(
+            AttentionLayer("decoder", layer, HEADS, 2, ""), operation(layer, causal=causal), None, "scratch"
+        )
     groups = kept.groups()
     assert [layers for layers, _ in groups] == [(0, 2), (1,)]
     np.testing.assert_array_equal(groups[0][1], np.tri(QUERIES, dtype=bool))

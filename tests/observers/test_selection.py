@@ -2,7 +2,7 @@ import pytest
 
 from attncli.errors import UsageError
 from attncli.observers.selection import parse_selection
-from attncli.record import Run, Site, SourceInfo
+from attncli.record import AttentionLayer, Run, SourceInfo
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,10 @@ def test_out_of_range_tells_the_valid_range(text: str) -> None:
 
 
 def run_of_layers(*layers: int) -> Run:
-    sites = (*(Site("decoder", layer, 4, 2) for layer in layers), Site("decoder", 0, 4, 2, stack="vision"))
+    sites = (
+        *(AttentionLayer("decoder", layer, 4, 2) for layer in layers),
+        AttentionLayer("decoder", 0, 4, 2, stack="vision"),
+    )
     return Run(SourceInfo("m", "pretrained"), sites, {}, {}, instead={("decoder", 0): "linear attention"})
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attncli.attention.operation import AttentionOperation
-from attncli.capture.blocks import Emitter
+from attncli.capture.blocks import BlockFeed
 from attncli.errors import UsageError
 from attncli.observers.allowed_keys import AllowedSpans
 from attncli.observers.masks import MaskOnly
@@ -19,7 +19,7 @@ from attncli.observers.pooled import PooledPicture
 from attncli.observers.selection import Selection, parse_selection
 from attncli.observers.strongest import NO_KEY, StrongestKeys, strongest
 from attncli.observers.weights import FullWeights
-from attncli.record import Site
+from attncli.record import AttentionLayer
 
 HEADS, QUERY, KEY, DIM, LAYERS = 4, 13, 17, 5, 2
 ALL = Selection("layer"), Selection("head")
@@ -43,9 +43,9 @@ def operation(layer: int) -> AttentionOperation:
 
 
 def emit(observers: Sequence, cut: tuple[int, int] = (2**20, 512)) -> None:
-    emitter = Emitter(list(observers), block_bytes=cut[0], dense_keys=cut[1])
+    emitter = BlockFeed(list(observers), block_bytes=cut[0], dense_keys=cut[1])
     for layer in range(LAYERS):
-        emitter.emit(Site("decoder", layer, HEADS, 2, ""), operation(layer), None, "scratch")
+        emitter.emit(AttentionLayer("decoder", layer, HEADS, 2, ""), operation(layer), None, "scratch")
 
 
 def whole(layer: int) -> tuple[np.ndarray, np.ndarray]:
@@ -78,12 +78,14 @@ def test_masks_and_their_runs_do_not_depend_on_blocks(cut: tuple[int, int]) -> N
 def test_a_mask_that_forbids_nothing_has_no_runs_and_heads_may_differ() -> None:
     runs = AllowedSpans("decoder", *ALL, 1, QUERY, KEY)
     free = replace(operation(0), causal_offset=None)
-    Emitter([runs]).emit(Site("decoder", 0, HEADS, 2, ""), free, None, "scratch")
+    BlockFeed([runs]).emit(AttentionLayer("decoder", 0, HEADS, 2, ""), free, None, "scratch")
     assert runs.spans(0, 1) is None
     holes = torch.ones(1, HEADS, QUERY, KEY, dtype=torch.bool)
     holes[0, 1, 4, 3:5] = False
     runs = AllowedSpans("decoder", *ALL, 1, QUERY, KEY)
-    Emitter([runs]).emit(Site("decoder", 0, HEADS, 2, ""), replace(free, mask=holes), None, "scratch")
+    BlockFeed([runs]).emit(
+        AttentionLayer("decoder", 0, HEADS, 2, ""), replace(free, mask=holes), None, "scratch"
+    )
     assert runs.spans(0, 1)[4].tolist() == [[0, 2], [5, 16]] and runs.spans(0, 2) is None
 
 

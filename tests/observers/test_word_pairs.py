@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attncli.attention.operation import AttentionOperation
-from attncli.capture.blocks import Emitter
+from attncli.capture.blocks import BlockFeed
 from attncli.observers.selection import parse_selection
 from attncli.observers.word_pairs import WordWeights
-from attncli.record import Site
+from attncli.record import AttentionLayer
 
 HEADS, QUERY, KEY, DIM, LAYERS = 4, 13, 17, 5, 3
 PAIRS = (
@@ -34,9 +34,9 @@ def kept(layers: str = "all", heads: str = "all", pairs: tuple = PAIRS) -> WordW
 
 
 def emit(observer: WordWeights, block_bytes: int = 2**20, dense_keys: int = 512) -> WordWeights:
-    emitter = Emitter([observer], block_bytes=block_bytes, dense_keys=dense_keys)
+    emitter = BlockFeed([observer], block_bytes=block_bytes, dense_keys=dense_keys)
     for layer in range(LAYERS):
-        emitter.emit(Site("decoder", layer, HEADS, 2, ""), operation(layer), None, "scratch")
+        emitter.emit(AttentionLayer("decoder", layer, HEADS, 2, ""), operation(layer), None, "scratch")
     return observer
 
 
@@ -67,5 +67,5 @@ def test_the_size_of_blocks_changes_nothing(block_bytes: int, dense_keys: int) -
 
 def test_another_kind_and_another_layer_are_not_asked_for() -> None:
     asked = kept("1")
-    assert asked.request(Site("encoder", 1, HEADS, 2)) is None
-    assert asked.request(Site("decoder", 0, HEADS, 2)) is None
+    assert asked.request(AttentionLayer("encoder", 1, HEADS, 2)) is None
+    assert asked.request(AttentionLayer("decoder", 0, HEADS, 2)) is None

@@ -34,7 +34,7 @@ NEVER = -1e30
 """Stands for −∞ among the scores: its weight is 0 too, and 0 · NEVER is 0, where 0 · −∞ is no number."""
 
 
-class Tile(NamedTuple):
+class RowTile(NamedTuple):
     """Some rows of some heads.
 
     Args:
@@ -101,7 +101,7 @@ class RowTiles:
     elements: int = TILE_ELEMENTS
     lanes: int = 1
 
-    def __iter__(self) -> Iterator[Tile]:
+    def __iter__(self) -> Iterator[RowTile]:
         """Make the tiles, all heads of some rows one after another."""
         buffers = cycle([self._buffers() for _ in range(self.lanes)])
         keys = precise(self.operation.key)
@@ -186,7 +186,7 @@ class RowTiles:
 
     def _tile(
         self, band: _Band, heads: tuple[int, ...], keys: Tensor, buffers: tuple[Tensor, Tensor]
-    ) -> Tile:
+    ) -> RowTile:
         used = self.operation
         width = _size(band.keys)
         shape = (used.query.shape[0], len(heads), _size(band.rows), width + (used.sink is not None))
@@ -203,7 +203,7 @@ class RowTiles:
         if band.dead is not None:
             weights.masked_fill_(band.dead, 0.0)  # softmax has spread them evenly
         sums = _sums(weights, band.dead, used.sink is not None)
-        return Tile(heads, band.rows, band.keys, weights, scores, band.allowed, sums)
+        return RowTile(heads, band.rows, band.keys, weights, scores, band.allowed, sums)
 
     def _multiply(self, band: _Band, heads: tuple[int, ...], keys: Tensor, scores: Tensor) -> None:
         """Write scale · QKᵀ, one product for all heads that read one kv head."""

@@ -13,7 +13,7 @@ from attncli.attention.tiles.partial import ROWS
 
 
 @dataclass(frozen=True, slots=True)
-class Tile:
+class WindowTile:
     """A block of rows and its keys, as slices of the inputs.
 
     Args:
@@ -63,14 +63,14 @@ class Band:
         """The first query row that is part of the band."""
         return min(max(self.first - self.offset, 0), self.query_len)
 
-    def tiles(self) -> Iterator[Tile]:
+    def tiles(self) -> Iterator[WindowTile]:
         """Yield the tiles, residue class by residue class."""
         step = self.dilation
         for start in range(self.first_row, min(self.first_row + step, self.query_len)):
             for row in range(start, self.query_len, step * ROWS):
                 yield self._tile(range(row, min(row + step * ROWS, self.query_len), step))
 
-    def _tile(self, rows: range) -> Tile:
+    def _tile(self, rows: range) -> WindowTile:
         own, last = rows[0] + self.offset, rows[-1] + self.offset
         reach = (self.window - 1) * self.dilation
         lowest = self.first + (own - self.first) % self.dilation
@@ -80,7 +80,7 @@ class Band:
         odd = -(len(range(low, high + 1, self.dilation)) + min(self.first, self.key_len)) % 8
         low = max(low - odd * self.dilation, lowest)
         keys = range(low, high + 1, self.dilation)
-        return Tile(
+        return WindowTile(
             slice(rows.start, rows.stop, self.dilation),
             slice(keys.start, keys.stop, self.dilation),
             len(rows),
@@ -88,7 +88,7 @@ class Band:
             (own - low) // self.dilation,
         )
 
-    def allowed(self, tile: Tile) -> Bool[Tensor, "rows keys"]:
+    def allowed(self, tile: WindowTile) -> Bool[Tensor, "rows keys"]:
         """Return which pairs of a tile lie within the window."""
         distance = torch.arange(tile.height).unsqueeze(-1) + tile.lead - torch.arange(tile.width)
         return (distance < self.window) & (distance >= (0 if self.causal else 1 - self.window))

@@ -40,7 +40,7 @@ class Shelf:
 
 
 @dataclass(frozen=True)
-class Tile:
+class MapTile:
     """The size of every tile.
 
     Args:
@@ -136,7 +136,7 @@ def _bands(count: int, smallest: int, room: int) -> list[range]:
     return [range(start, min(start + each, count)) for start in range(0, count, each)]
 
 
-def _tile(grid: MatrixGrid, pen: Pen, room: int, plan: Sequence[Shelf]) -> Tile:
+def _tile(grid: MatrixGrid, pen: Pen, room: int, plan: Sequence[Shelf]) -> MapTile:
     """Choose the largest tile of which as many as a shelf has fit beside each other."""
     across = max(len(shelf.tiles) for shelf in plan)
     width = max(1, (room - _GAP * (across - 1)) // across)
@@ -144,21 +144,21 @@ def _tile(grid: MatrixGrid, pen: Pen, room: int, plan: Sequence[Shelf]) -> Tile:
     return replace(_picture(grid, pen, width), caption=min(width, max(captions, default=0)))
 
 
-def _picture(grid: MatrixGrid, pen: Pen, width: int) -> Tile:
+def _picture(grid: MatrixGrid, pen: Pen, width: int) -> MapTile:
     """Choose the largest picture of so many terminal cells across."""
     queries, keys = len(grid.query_tokens), len(grid.key_tokens)
     if width >= 2 * keys:
-        return Tile(queries, keys, 2)
+        return MapTile(queries, keys, 2)
     columns = min(keys, width)
     rows = max(1, round(queries * columns / keys))
     if not pen.halves:
-        return Tile(queries if columns == keys else max(1, (rows + 1) // 2), columns, 1)
+        return MapTile(queries if columns == keys else max(1, (rows + 1) // 2), columns, 1)
     # An odd number of half-block rows leaves half a line free below the tile: a gap that costs nothing.
-    return Tile(min(queries, rows - 1 + rows % 2) if columns < keys and rows > 1 else rows, columns, 1)
+    return MapTile(min(queries, rows - 1 + rows % 2) if columns < keys and rows > 1 else rows, columns, 1)
 
 
 def _shelves(
-    plan: list[Shelf], codes: NDArray[np.int16], tile: Tile, gutter: int, pen: Pen
+    plan: list[Shelf], codes: NDArray[np.int16], tile: MapTile, gutter: int, pen: Pen
 ) -> Iterator[Line]:
     half = pen.halves and tile.cell == 1
     for index, shelf in enumerate(plan):
@@ -171,7 +171,7 @@ def _shelves(
         yield from _shelf(shelf, codes, tile, gutter, pen, half)
 
 
-def _captions(shelf: Shelf, tile: Tile, gutter: int, pen: Pen) -> Iterator[Line]:
+def _captions(shelf: Shelf, tile: MapTile, gutter: int, pen: Pen) -> Iterator[Line]:
     """Write what is said of each tile, each fact on lines of its own."""
     columns = [
         [line for text in texts for line in wrap(text, tile.place, pen.options.cut_mark)]
@@ -186,7 +186,7 @@ def _heading(name: str, width: int, pen: Pen) -> str:
 
 
 def _shelf(
-    shelf: Shelf, codes: NDArray[np.int16], tile: Tile, gutter: int, pen: Pen, half: bool
+    shelf: Shelf, codes: NDArray[np.int16], tile: MapTile, gutter: int, pen: Pen, half: bool
 ) -> list[Line]:
     height = -(-tile.rows // 2) if half else tile.rows
     empty: list[Line] = [[blank(tile.width)]] * height
@@ -205,7 +205,7 @@ def _shelf(
     return lines
 
 
-def _size_lines(grid: MatrixGrid, pen: Pen, tile: Tile) -> list[Line]:
+def _size_lines(grid: MatrixGrid, pen: Pen, tile: MapTile) -> list[Line]:
     queries, keys = len(grid.query_tokens), len(grid.key_tokens)
     size = f"{queries}×{keys} each"
     if (tile.rows, tile.columns) != (queries, keys):
