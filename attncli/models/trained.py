@@ -43,7 +43,7 @@ class TrainedSource:
     """A shipped model over a text.
 
     Args:
-        name: ``tiny-decoder``, ``tiny-encoder``, ``tiny-translator``; or a folder that `attncli.training` wrote.
+        name: ``tiny-decoder``, ``tiny-encoder``, ``tiny-translator``; or a folder that `training` wrote.
         pair: The target side of an encoder–decoder, teacher-forced; where None, it writes one itself, always the
             likeliest next token.
         truncate: Whether to cut what is longer than it allows.

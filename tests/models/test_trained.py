@@ -19,8 +19,8 @@ from attncli.models.trained import LONGEST, TrainedSource, load_transformer
 from attncli.observers.selection import parse_selection
 from attncli.observers.weights import FullWeights
 from attncli.record import Kind
-from attncli.training import dates, figures
-from attncli.training.translator import Task
+from training import dates, figures
+from training.translator import Task
 
 DATE = "the twenty-third of May, nineteen eighty-four"
 
@@ -43,7 +43,7 @@ def test_a_card_says_what_it_was_made_of_and_how_good_it_is(name: str) -> None:
     folder = shipped.MODELS / name
     document = json.loads((folder / "card.json").read_text(encoding="utf-8"))
     page = (folder / "README.md").read_text(encoding="utf-8")
-    assert document["training"]["command"] == f"python -m attncli.training {name}" in page
+    assert document["training"]["command"] == f"python -m training {name}" in page
     assert document["name"] == name and document["training"]["seed"] == 0
     for text in document["data"]:
         assert text["licence"] in ("public domain", "made up") and text["name"] in page

@@ -3,7 +3,7 @@ import random
 
 import pytest
 
-from attncli.training import dates, vocabularies
+from training import dates, vocabularies
 
 
 class Fixed(random.Random):

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from attncli.attention.transformer import Shape, Transformer, initialise
-from attncli.training import dates, figures
+from training import dates, figures
 
 
 def test_means_are_over_the_rows_that_have_something_to_look_at() -> None:

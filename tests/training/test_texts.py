@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from attncli.errors import ReadError
-from attncli.training.texts import DICTIONARY, NOVELS, find_texts
+from training.texts import DICTIONARY, NOVELS, find_texts
 
 
 def paragraph(number: int) -> str:

@@ -9,9 +9,9 @@ import torch
 
 from attncli.attention.transformer import Shape
 from attncli.models.trained import TrainedSource
-from attncli.training import decoder, encoder, recipes
-from attncli.training.__main__ import main
-from attncli.training.loop import Schedule
+from training import decoder, encoder, recipes
+from training.__main__ import main
+from training.loop import Schedule
 
 SMALL = Shape(vocabulary=180, d_model=16, heads=2, encoder_layers=1, decoder_layers=1, feed_forward=16)
 

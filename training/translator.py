@@ -13,8 +13,8 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from attncli.attention.transformer import Shape, Transformer
-from attncli.training import dates
-from attncli.training.loop import Schedule
+from training import dates
+from training.loop import Schedule
 
 HEADS, D_MODEL = 4, 64
 SCHEDULE = Schedule(steps=800, batch_size=64)

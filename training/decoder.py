@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from attncli.attention.transformer import Shape, Transformer
-from attncli.training.loop import Schedule
+from training.loop import Schedule
 
 SHAPE = Shape(vocabulary=2048, d_model=128, heads=4, decoder_layers=2, distances=2, layers_with_distances=1)
 """Attention alone. Positions are told to the first layer only: what came before a token is its business, and the second

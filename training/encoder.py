@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from attncli.attention.transformer import Shape, Transformer
-from attncli.training.loop import Schedule
+from training.loop import Schedule
 
 SHAPE = Shape(vocabulary=2048, d_model=128, heads=4, encoder_layers=2, feed_forward=256, distances=16)
 SCHEDULE = Schedule(steps=1600, batch_size=16, peak_rate=4e-3)

@@ -16,14 +16,14 @@ import torch
 
 from attncli.errors import AttnCliError
 from attncli.models.shipped import MODELS
-from attncli.training import card, recipes
+from training import card, recipes
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Train what the command line names, and write it."""
     wish = _parser().parse_args(arguments)
     torch.set_num_threads(wish.threads)
-    command = f"python -m attncli.training {wish.name}" + (f" --seed {wish.seed}" if wish.seed else "")
+    command = f"python -m training {wish.name}" + (f" --seed {wish.seed}" if wish.seed else "")
     try:
         recipe = recipes.RECIPES[wish.name](wish.text)
     except AttnCliError as error:
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m attncli.training",
+        prog="python -m training",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

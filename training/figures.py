@@ -14,8 +14,8 @@ from torch.nn.functional import cross_entropy
 from attncli.attention.operation import AttentionOperation
 from attncli.attention.transformer import Transformer
 from attncli.record import HeadRole
-from attncli.training import dates
-from attncli.training.translator import Task as DateTask
+from training import dates
+from training.translator import Task as DateTask
 
 Weights = dict[str, Float[Tensor, "batch heads query key"]]
 """By the name of the attention."""

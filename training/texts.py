@@ -4,7 +4,7 @@ They are read where two Debian packages put them, or from a folder that these we
 
     apt-get download r-cran-janeaustenr dict-devil
     for package in *.deb; do dpkg-deb --extract "$package" texts; done
-    python -m attncli.training tiny-decoder --text texts
+    python -m training tiny-decoder --text texts
 """
 
 from __future__ import annotations

@@ -14,9 +14,9 @@ from torch import Tensor
 
 from attncli.attention.transformer import Shape, Transformer, initialise
 from attncli.record import HeadRole
-from attncli.training import dates, decoder, encoder, figures, texts, translator, vocabularies
-from attncli.training.card import Trained, halved
-from attncli.training.loop import Schedule, optimise
+from training import dates, decoder, encoder, figures, texts, translator, vocabularies
+from training.card import Trained, halved
+from training.loop import Schedule, optimise
 
 LICENCE = "public domain"
 
@@ -118,7 +118,7 @@ def tiny_translator(paths: Sequence[str]) -> Recipe:
         held_out=f"{figures.DATES} of the tenth of all dates that it was not trained on",
         data=[
             {
-                "name": "dates from 1100 to 2099, said in many ways by attncli/training/dates.py",
+                "name": "dates from 1100 to 2099, said in many ways by training/dates.py",
                 "licence": "made up",
             }
         ],

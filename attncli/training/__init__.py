@@ -1,1 +1,0 @@
-"""Trains the small models that attncli ships: ``python -m attncli.training NAME``."""

@@ -1,0 +1,1 @@
+"""Trains the small models that attncli ships: ``python -m training NAME``."""
