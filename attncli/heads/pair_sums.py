@@ -8,13 +8,15 @@ metrics' own files are the definition.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from attncli import registry
+from attncli.heads.metrics import marks_on_pairs
 from attncli.record import Batch, WeightBlock
 
 MOST_KEYS = 128
@@ -54,16 +56,17 @@ class PairSums:
         Args:
             instead: Pairs that some metrics look at instead of their own, in whatever row.
         """
-        names = tuple(name for name in wanted if name in _MARKS)
+        modules = {name: registry.load("metrics", name) for name in wanted}
+        names = tuple(name for name, module in modules.items() if hasattr(module, "marks"))
         if not names:
             return None
         shape = *batch.rows.shape, batch.keys.ids.shape[1]
         counted = batch.rows.unsqueeze(2)
         marks = torch.stack(
             [
-                _paired(batch, instead[name])
+                marks_on_pairs(batch, instead[name])
                 if name in instead
-                else _MARKS[name](batch).expand(shape) * counted
+                else modules[name].marks(batch).expand(shape) * counted
                 for name in names
             ]
         )
@@ -104,37 +107,3 @@ def same_mask(one: Tensor | None, other: Tensor | None) -> bool:
     if one is None or other is None:
         return one is other
     return one is other or (one.shape == other.shape and torch.equal(one, other))
-
-
-def _beside(offset: int) -> Callable[[Batch], Tensor]:
-    return lambda batch: _apart(batch) == offset
-
-
-def _apart(batch: Batch) -> Tensor:
-    """Return how far each key stands after each row, ``(1, query, key)``."""
-    row, key = (torch.arange(axis.ids.shape[1]).to(batch.rows.device) for axis in (batch.queries, batch.keys))
-    return (key - row.unsqueeze(1)).unsqueeze(0)
-
-
-def _first(batch: Batch) -> Tensor:
-    places = torch.arange(batch.keys.ids.shape[1]).to(batch.rows.device)
-    return (places == torch.tensor(batch.keys.starts).to(places).unsqueeze(1)).unsqueeze(1)
-
-
-def _paired(batch: Batch, pairs: Pairs) -> Tensor:
-    marks = batch.rows.new_zeros(*batch.rows.shape, batch.keys.ids.shape[1])
-    return marks.index_put_(pairs, batch.rows.new_ones(()))
-
-
-_MARKS: Mapping[str, Callable[[Batch], Tensor]] = {
-    "distance": lambda batch: _apart(batch).abs(),
-    "self": _beside(0),
-    "diagonal": _beside(0),
-    "previous_token": _beside(-1),
-    "next_token": _beside(1),
-    "first_token": _first,
-    "delimiter": lambda batch: (batch.keys.special & batch.keys.present).unsqueeze(1),
-    "punctuation": lambda batch: batch.keys.punctuation.unsqueeze(1),
-    "duplicate_token": lambda batch: _paired(batch, batch.same_token),
-    "induction": lambda batch: _paired(batch, batch.after_same_token),
-}

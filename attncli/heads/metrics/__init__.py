@@ -33,6 +33,16 @@ from torch import Tensor
 from attncli.record import Axis, Batch, WeightBlock
 
 
+class Marks(Protocol):
+    """What a metric may offer besides ``measure``: the same as a sum of weights, one product for all heads.
+
+    It makes short texts fast. In each row that counts, the metric is Σ weight · mark over the keys.
+    """
+
+    def marks(self, batch: Batch) -> Tensor:
+        """Return by what each key's weight counts in each row, ``(#batch, #query, key)``."""
+
+
 class RowMetric(Protocol):
     """A number for each row."""
 
@@ -157,3 +167,15 @@ def weight_on_pairs(
 
 def _allowed(weights: Tensor, allowed: Tensor | None) -> Tensor:
     return weights if allowed is None else torch.where(allowed, weights, torch.nan)
+
+
+def distances(batch: Batch) -> Tensor:
+    """Return how far each key stands after each row, ``(1, query, key)``."""
+    row, key = (torch.arange(axis.ids.shape[1]).to(batch.rows.device) for axis in (batch.queries, batch.keys))
+    return (key - row.unsqueeze(1)).unsqueeze(0)
+
+
+def marks_on_pairs(batch: Batch, pairs: tuple[Tensor, Tensor, Tensor]) -> Tensor:
+    """Return True at some pairs of a row and a key (texts, rows, keys), ``(batch, query, key)``."""
+    marks = batch.rows.new_zeros(*batch.rows.shape, batch.keys.ids.shape[1])
+    return marks.index_put_(pairs, batch.rows.new_ones(()))

@@ -26,3 +26,8 @@ ENTRY = Entry(
 def measure(block: WeightBlock, batch: Batch) -> Float[Tensor, "batch heads rows"]:
     """Return each row's weight on special tokens; NaN where it may attend to none."""
     return weight_on_keys(block, batch.keys.special & batch.keys.present)
+
+
+def marks(batch: Batch) -> Tensor:
+    """Return by what each key's weight counts in each row, ``(#batch, #query, key)``. See `Marks`."""
+    return (batch.keys.special & batch.keys.present).unsqueeze(1)

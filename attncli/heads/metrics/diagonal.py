@@ -5,7 +5,7 @@ from __future__ import annotations
 from jaxtyping import Float
 from torch import Tensor
 
-from attncli.heads.metrics import weight_on_diagonal
+from attncli.heads.metrics import distances, weight_on_diagonal
 from attncli.record import Batch, WeightBlock
 from attncli.registry import Entry
 
@@ -27,3 +27,8 @@ ENTRY = Entry(
 def measure(block: WeightBlock, batch: Batch) -> Float[Tensor, "batch heads rows"]:
     """Return each row's weight on the key at its own position; NaN where there is none."""
     return weight_on_diagonal(block, 0)
+
+
+def marks(batch: Batch) -> Tensor:
+    """Return by what each key's weight counts in each row, ``(#batch, #query, key)``. See `Marks`."""
+    return distances(batch) == 0

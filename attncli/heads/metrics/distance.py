@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attncli.heads.metrics import defined, row_sums
+from attncli.heads.metrics import defined, distances, row_sums
 from attncli.record import Batch, WeightBlock
 from attncli.registry import Entry
 
@@ -47,3 +47,8 @@ def measure(block: WeightBlock, batch: Batch) -> Float[Tensor, "batch heads rows
         to_edge = torch.mv(block.weights[..., :before].flatten(0, -2), rows.start - key[:before])
         total = total + to_edge.view(total.shape) + left * (row - rows.start)
     return defined(total / row_sums(block), block)
+
+
+def marks(batch: Batch) -> Tensor:
+    """Return by what each key's weight counts in each row, ``(#batch, #query, key)``. See `Marks`."""
+    return distances(batch).abs()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from jaxtyping import Float
 from torch import Tensor
 
-from attncli.heads.metrics import weight_on_pairs
+from attncli.heads.metrics import marks_on_pairs, weight_on_pairs
 from attncli.record import Batch, WeightBlock
 from attncli.registry import Entry
 
@@ -26,3 +26,8 @@ ENTRY = Entry(
 def measure(block: WeightBlock, batch: Batch) -> Float[Tensor, "batch heads rows"]:
     """Return each row's weight on all other occurrences of its token; NaN where it may attend to none."""
     return weight_on_pairs(block, batch.same_token)
+
+
+def marks(batch: Batch) -> Tensor:
+    """Return by what each key's weight counts in each row, ``(#batch, #query, key)``. See `Marks`."""
+    return marks_on_pairs(batch, batch.same_token)

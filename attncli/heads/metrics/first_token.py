@@ -32,3 +32,9 @@ def measure(block: WeightBlock, batch: Batch) -> Float[Tensor, "batch heads rows
     first = torch.zeros_like(batch.keys.present)
     first[range(len(starts)), starts] = True
     return weight_on_keys(block, first)
+
+
+def marks(batch: Batch) -> Tensor:
+    """Return by what each key's weight counts in each row, ``(#batch, #query, key)``. See `Marks`."""
+    places = torch.arange(batch.keys.ids.shape[1]).to(batch.rows.device)
+    return (places == torch.tensor(batch.keys.starts).to(places).unsqueeze(1)).unsqueeze(1)
