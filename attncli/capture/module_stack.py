@@ -119,7 +119,7 @@ class Trace:
         return None
 
     def _has_query_and_key(self, module: nn.Module) -> bool:
-        """Tell attention between tokens from a softmax over something else, such as the layers before."""
+        """Return attention between tokens from a softmax over something else, such as the layers before."""
         known = self._attends.get(id(module))
         if known is None:
             known = type(module).__name__ not in NOT_BETWEEN_TOKENS and any(

@@ -113,7 +113,7 @@ def _edges(text: str, spans: Iterable[tuple[int | None, int | None]]) -> Edges:
 
 
 def _name(item: str, found: Callable[[str], Sequence[object]]) -> tuple[str, int | None]:
-    """Tell ``it:2`` from a text that has a colon in it."""
+    """Return ``it:2`` from a text that has a colon in it."""
     quoted = _QUOTED.fullmatch(item)
     if quoted:
         return quoted[1], int(quoted[2]) if quoted[2] else None
