@@ -146,6 +146,23 @@ def check_filled(
     return []
 
 
+def further_layers(model: Any, unexpected: Collection[str]) -> set[str]:
+    """Return the layers of the checkpoint that the model does not have, ``layers.2``: its config names fewer."""
+    found = set()
+    for key in unexpected:
+        module: Any = getattr(model, "base_model", model)
+        path: list[str] = []
+        for part in key.removeprefix(f"{model.base_model_prefix}.").split("."):
+            path.append(part)
+            below = getattr(module, part, None)
+            if not isinstance(below, nn.Module):
+                if isinstance(module, nn.ModuleList) and part.isdecimal():
+                    found.add(safe_label(".".join(path)))
+                break
+            module = below
+    return found
+
+
 def _quantisation(config: Any) -> Mapping[str, Any] | None:
     """Return a config's settings of quantisation, its text model's where it has none itself."""
     for part in (config, config.get_text_config(decoder=True)):

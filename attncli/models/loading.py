@@ -67,6 +67,7 @@ class Loaded:
 
     Args:
         adapter: The adapter that was applied to it, as the user named it.
+        notes: What a reader of its attention must know of the checkpoint, one line each.
     """
 
     name: str
@@ -75,6 +76,7 @@ class Loaded:
     options: LoadOptions
     folder: Path | None
     adapter: Adapter | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def family(self) -> str:
@@ -154,8 +156,8 @@ def _load(name: str, options: LoadOptions, tokenizer: bool, picture: bool) -> Lo
     silent = redirect_stderr(StringIO()) if folder is not None and is_gguf(folder) else nullcontext()
     with silent, _translated(name, options):
         made = _load_tokenizer(folder or name, options) if tokenizer else None
-        model = _load_model(folder or name, options, picture=picture)
-    return Loaded(name, model, made, options, folder)
+        model, notes = _load_model(folder or name, options, picture=picture)
+    return Loaded(name, model, made, options, folder, notes=notes)
 
 
 def config_of(name: str, options: LoadOptions) -> Any:
@@ -244,10 +246,17 @@ def _check_tokenizer(folder: Path) -> None:
         load_tokenizer(folder)
 
 
-def _load_model(where: str | Path, options: LoadOptions, *, picture: bool) -> Any:
+def _load_model(where: str | Path, options: LoadOptions, *, picture: bool) -> tuple[Any, tuple[str, ...]]:
+    """Load a model, and return it with notes on its checkpoint."""
     from transformers import AutoConfig
 
-    from attncli.models.checkpoint import check_filled, check_quantisation, check_sizes, whole_report
+    from attncli.models.checkpoint import (
+        check_filled,
+        check_quantisation,
+        check_sizes,
+        further_layers,
+        whole_report,
+    )
 
     keywords = _common(where, options) | {
         "dtype": _dtype(options),
@@ -274,9 +283,11 @@ def _load_model(where: str | Path, options: LoadOptions, *, picture: bool) -> An
         check_quantisation(config, folder, name)
     if check_filled(model, report, name, folder=folder, head=options.head):
         raise no_head(name)
+    more = further_layers(model, report["unexpected_keys"])
+    notes = (f"the checkpoint has more layers than config.json names ({min(more)}, …)",) if more else ()
     if in_towers:
         model = tower(model, name, picture=picture)
-    return (model if options.device_map is not None else model.to(options.device)).eval()
+    return (model if options.device_map is not None else model.to(options.device)).eval(), notes
 
 
 def _model_class(config: Any, options: LoadOptions) -> Any:

@@ -156,7 +156,7 @@ class PretrainedSource:
 
     def result(self, emitter: BlockFeed, notes: Sequence[str]) -> Run:
         """Return what a run has shown to an emitter."""
-        notes = [*notes, *self._what_was_seen(emitter)]
+        notes = [*self.loaded.notes, *notes, *self._what_was_seen(emitter)]
         model, options, adapter = self.loaded.model, self.loaded.options, self.loaded.adapter
         captures = {report.capture for report in emitter.reports}
         info = SourceInfo(

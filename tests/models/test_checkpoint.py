@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import tiny
 import torch
+from commandline import Cli
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -148,3 +149,12 @@ def test_a_method_of_quantisation_that_is_not_known_is_named(llama: Path) -> Non
     )
     error = refusal(llama)
     assert "quantised with quant_method modelopt" in error.message and "compressed-tensors" in str(error.hint)
+
+
+def test_a_checkpoint_with_more_layers_than_its_config_names_is_told(llama: Path, cli: Cli) -> None:
+    config = json.loads((llama / "config.json").read_text())
+    kept = config["num_hidden_layers"] - 1
+    (llama / "config.json").write_text(json.dumps(config | {"num_hidden_layers": kept}))
+    result = cli("show", "a b", "-m", str(llama), "--json")
+    assert result.code == 0
+    assert f"the checkpoint has more layers than config.json names (layers.{kept}, …)" in result.json["notes"]
