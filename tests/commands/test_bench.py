@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import sys
 from pathlib import Path
 
@@ -100,12 +101,18 @@ def test_an_interruption_prints_what_is_done_and_ends_with_130(cli: Cli, monkeyp
     assert list(tmp_path.iterdir()) == [tmp_path / "b.json"]
 
 
+def listen_to_ctrl_c() -> None:
+    """A shell lets what it runs in the background ignore Ctrl-C, and a child inherits that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_ctrl_c_on_a_terminal_leaves_whole_files_and_a_clean_line(tmp_path: Path) -> None:
     # Neither the time nor the 200 rounds run out before the key is pressed, however busy the machine is.
     patient = ["--precision", "1e-9", "--max-time", "3600", "--budget", "36000"]
     arguments = ["-m", "attncli", "bench", "-n", "2048", "--variants", "full", *patient, "-o", "b.json"]
     child = pexpect.spawn(sys.executable, arguments, cwd=tmp_path, dimensions=(50, 80), encoding="utf-8", timeout=600,
-                          env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)})  # fmt: skip
+                          env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+                          preexec_fn=listen_to_ctrl_c)  # fmt: skip
     child.expect("n = 2,048: round [0-9]+")
     child.sendintr()
     child.expect(pexpect.EOF)
