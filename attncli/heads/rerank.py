@@ -57,7 +57,7 @@ def rank_again(view: HeadRanking, again: Again, file: str) -> HeadRanking:
     """Rank the heads of a saved run again.
 
     Args:
-        view: What `attncli.heads.saved.heads_ranking` made of it.
+        view: What `attncli.heads.saved.read_view` made of it.
         file: Its name, safe to show.
 
     Raises:
