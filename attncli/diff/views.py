@@ -115,7 +115,8 @@ def _notes(found: Answer, choice: DiffOptions) -> list[str]:
             f"baseline: each head of A against itself on another text, by position ({found.sums.null_texts} pairs)"
         )
     notes.append(
-        "distance: Jensen–Shannon, base 2, mean over the rows of tokens that both have; 0 is the same, 1 has no key in common"
+        "distance: Jensen–Shannon, base 2, mean over the rows of tokens that both have; "
+        "0 is the same, 1 has no key in common"
     )
     return notes
 
