@@ -7,6 +7,7 @@ import torch
 
 from attncli import registry
 from attncli.heads.metrics import positions_only
+from attncli.heads.metrics_of_block import Measures
 from attncli.record import KINDS, AttentionLayer, Axis, Batch, WeightBlock
 
 SITE = AttentionLayer("encoder", 0, 1, 1)
@@ -24,7 +25,7 @@ def block(
 
 
 def measure(name: str, of: WeightBlock, batch: Batch | None = None) -> list[float]:
-    return registry.load("metrics", name).measure(of, batch or positions_only(20))[0, 0].tolist()
+    return Measures((name,)).rows(of, batch or positions_only(20))[0, 0, 0].tolist()
 
 
 def text(ids: list[int], special: tuple[int, ...] = (), marks: tuple[int, ...] = ()) -> Batch:
