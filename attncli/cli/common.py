@@ -8,10 +8,11 @@ from contextlib import contextmanager
 
 from attncli import __version__
 from attncli.cli.options import ARGV, COLORMAPS, OutputOptions
-from attncli.cli.output import PICTURES, OutputRequest, Plan, plan, say
+from attncli.cli.output import OutputRequest, Plan, plan, say
 from attncli.errors import UsageError, did_you_mean
 from attncli.labels import safe_label
 from attncli.record import KINDS, Kind, Provenance, Run
+from attncli.render import formats_with
 
 
 def choose_kind(kinds: Sequence[Kind], asked: str | None) -> Kind:
@@ -63,7 +64,7 @@ def plan_output(
         dpi=output.dpi,
     )
     found = plan(wish, view, default=default)
-    if top is not None and PICTURES.issuperset(found.formats):
+    if top is not None and formats_with("draws") >= found.formats:
         raise UsageError(
             "--top lists keys, and a picture shows all of them", "leave it out, or add -o FILE.csv"
         )

@@ -25,7 +25,13 @@ from attncli.view import HeadRanking, MatrixGrid, View
 ENTRY = Entry(
     name="heatmap",
     summary="Colours in a terminal: one matrix large, many as tiles by layer and head",
-    attributes={"suffixes": (), "views": ("MatrixGrid", "HeadRanking"), "binary": False},
+    attributes={
+        "suffixes": (),
+        "views": ("MatrixGrid", "HeadRanking"),
+        "binary": False,
+        "notes": True,
+        "draws": True,
+    },
 )
 
 _PIPED_WIDTH = 80

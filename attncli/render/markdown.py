@@ -30,6 +30,7 @@ ENTRY = Entry(
         "suffixes": (".md",),
         "views": ("MatrixGrid", "Table", "Curves", "HeadRanking", "Steps"),
         "binary": False,
+        "bytes_per_weight": 60,
     },
 )
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 ENTRY = Entry(
     name="npz",
     summary="NumPy archive with all weights in float32",
-    attributes={"suffixes": (".npz",), "views": ("MatrixGrid",), "binary": True},
+    attributes={"suffixes": (".npz",), "views": ("MatrixGrid",), "binary": True, "bytes_per_weight": 5},
 )
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)

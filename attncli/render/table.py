@@ -42,6 +42,8 @@ ENTRY = Entry(
         "suffixes": (),
         "views": ("MatrixGrid", "Table", "Curves", "HeadRanking", "Steps"),
         "binary": False,
+        "notes": True,
+        "bytes_per_weight": 60,
     },
 )
 

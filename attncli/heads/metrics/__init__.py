@@ -8,10 +8,10 @@ A metric's file has an `ENTRY` whose attributes are
     null    what it is held against, see below; absent where nothing is to be held against
     offset  with the null ``pairs``: from a row's position to that of the key that is meant
     label   what a head is called that is far above its null; absent where no name is given
-    derived_from  the metric of rows that it is made from; absent where it is made from the weights
+    derived_from  the metric of rows that it is made from; absent where it is made from weights
 
-and the functions of `RowMetric`, `DerivedMetric`, `TextMetric` or `PairMetric`. All are pure and look at one block at a time, every
-text of the batch at once; sums and averages are an observer's work.
+and the functions of `RowMetric`, `DerivedMetric`, `TextMetric` or `PairMetric`. All are pure and look at one block at a
+time, every text of the batch at once; sums and averages are an observer's work.
 
 A null says what the number would be if there were nothing in the head but chance:
 
