@@ -1,4 +1,4 @@
-"""The data that flows through attncli: sites, tokens, blocks of weights, and who observes them.
+"""The data that flows through attncli: layers, tokens, blocks of weights, and who observes them.
 
     text ─tokenize→ Tokens ─┐
                             ├─ source.run(observers) ─ WeightBlock* ─→ observer.finish() ─→ View
@@ -31,7 +31,7 @@ class AttentionLayer:
 
     Args:
         kind: Self-attention of an encoder, self-attention of a decoder, or cross-attention.
-        layer: The layer's true index in the model, zero-based: hybrid models skip layers.
+        index: The layer's true index in the model, zero-based: hybrid models skip layers.
         heads: Number of query heads.
         kv_heads: Number of key/value heads; query head ``a`` reads ``a // (heads // kv_heads)``.
         module: The module's name in the model, for messages.
@@ -40,7 +40,7 @@ class AttentionLayer:
     """
 
     kind: Kind
-    layer: int
+    index: int
     heads: int
     kv_heads: int
     module: str = ""
@@ -154,7 +154,7 @@ class WeightBlock:
     The memory after the tensors is used again for the next block: an observer copies what it keeps.
 
     Args:
-        site: The operation.
+        layer: The operation.
         heads: The query heads that `weights` holds, in its order.
         rows: Absolute positions of the query rows that `weights` holds, in its order; consecutive.
         weights: After softmax, float32. Rows sum to 1, less where there is a sink, 0 where nothing is allowed.
@@ -165,7 +165,7 @@ class WeightBlock:
         sums: Each row's sum of weights, where it is known already.
     """
 
-    site: AttentionLayer
+    layer: AttentionLayer
     heads: tuple[int, ...]
     rows: range
     weights: Float[Tensor, "batch heads rows keys"]
@@ -262,7 +262,7 @@ class Shuffled:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What an observer wants of one site: heads (None = all) and a range of query rows (None = all)."""
+    """What an observer wants of one layer: heads (None = all) and a range of query rows (None = all)."""
 
     heads: tuple[int, ...] | None = None
     rows: range | None = None
@@ -271,12 +271,12 @@ class Request:
 class Observer(Protocol):
     """Keeps its answer from the blocks it is shown. The answer must not depend on the blocks' size.
 
-    Together the blocks of a site hold each head and row that was asked for once. All blocks of some rows have the
+    Together the blocks of a layer hold each head and row that was asked for once. All blocks of some rows have the
     same range of rows and come one after another, each with some of the heads.
     """
 
-    def request(self, site: AttentionLayer) -> Request | None:
-        """Return what is wanted of a site, once before its blocks come; None for nothing.
+    def request(self, layer: AttentionLayer) -> Request | None:
+        """Return what is wanted of a layer, once before its blocks come; None for nothing.
 
         Raises:
             UsageError: What the user asked for does not exist there (a head out of range).
@@ -291,12 +291,12 @@ class LayerObserver(Observer, Protocol):
 
     @property
     def sought(self) -> frozenset[tuple[Kind, int]]:
-        """The kind and layer of every site that the observer wants."""
+        """The kind and index of every layer that the observer wants."""
 
 
 @dataclass(frozen=True)
 class LayerReport:
-    """What the self-checks measured at one site; all are largest absolute values over the rows that were seen.
+    """What the self-checks measured at one layer; all are largest absolute values over the rows that were seen.
 
     Args:
         row_sum_error: Distance of a row's sum (sink included) from 1.
@@ -306,7 +306,7 @@ class LayerReport:
         dead_rows: Rows without any allowed key.
     """
 
-    site: AttentionLayer
+    layer: AttentionLayer
     row_sum_error: float
     forbidden: float
     output_error: float | None
@@ -335,7 +335,7 @@ class Run:
     """What one forward pass tells besides the observers' answers.
 
     Args:
-        sites: Every attention operation that was seen, in order, asked for or not.
+        layers: Every attention operation that was seen, in order, asked for or not.
         queries: Query tokens by kind.
         keys: Key tokens by kind.
         notes: Facts that a reader of the numbers must know, one line each.
@@ -346,7 +346,7 @@ class Run:
     """
 
     source: SourceInfo
-    sites: tuple[AttentionLayer, ...]
+    attention_layers: tuple[AttentionLayer, ...]
     queries: Mapping[Kind, Tokens]
     keys: Mapping[Kind, Tokens]
     reports: tuple[LayerReport, ...] = ()
@@ -359,7 +359,9 @@ class Run:
 
     def layers(self, kind: Kind) -> frozenset[int]:
         """Return the layers that attention of a kind was seen in, those of other stacks than the main one aside."""
-        return frozenset(site.layer for site in self.sites if site.kind == kind and not site.stack)
+        return frozenset(
+            layer.index for layer in self.attention_layers if layer.kind == kind and not layer.stack
+        )
 
     def no_attention(self, kind: Kind, layer: int, asked: str) -> UsageError:
         """Return the error that a layer has no attention of a kind.

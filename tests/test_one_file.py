@@ -1,4 +1,4 @@
-"""A variant, a metric, a format, a command, an input kind is one file each: put into a copy of the package, it works."""
+"""A variant, a metric, a format, a command, a kind of input is one file: put into a copy of the package, it works."""
 
 import os
 import shutil
@@ -124,7 +124,8 @@ def run(folder: Path, file: str, text: str, *commands: list[str]) -> list[str]:
     ignored = shutil.ignore_patterns("__pycache__")
     shutil.copytree(Path(attncli.__file__).parent, folder / "attncli", ignore=ignored)
     (folder / "attncli" / file).write_text(text)
-    script = f"from attncli.cli.main import main\nfor command in {commands!r}:\n    print('code', main(command), flush=True)"
+    call = "print('code', main(command), flush=True)"
+    script = f"from attncli.cli.main import main\nfor command in {commands!r}:\n    {call}"
     environment = os.environ | {"PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         [sys.executable, "-c", script],

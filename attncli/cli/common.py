@@ -106,7 +106,7 @@ def tell_checks(run: Run, output: OutputOptions) -> None:
     name, adapter = safe_label(run.source.name), run.source.adapter
     applied = "" if adapter is None else f", with the adapter {safe_label(adapter)}"
     say(f"source: {name} ({run.source.family}, {run.source.dtype}, {run.source.device}{applied})")
-    seen = ", ".join(f"{sum(site.kind == kind for site in run.sites)} {kind}" for kind in KINDS)
+    seen = ", ".join(f"{sum(layer.kind == kind for layer in run.attention_layers)} {kind}" for kind in KINDS)
     stopped = "; then the model was stopped" if run.stopped else ""
     say(
         f"attention operations: {seen}; looked into {len(run.reports)}, through {run.source.capture}{stopped}"

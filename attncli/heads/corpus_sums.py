@@ -31,7 +31,7 @@ class LayerSums:
         shuffled: Of texts whose tokens were shuffled, or of random tokens.
     """
 
-    site: AttentionLayer
+    layer: AttentionLayer
     heads: tuple[int, ...]
     found: RunningSums
     chance: RunningSums
@@ -91,14 +91,14 @@ class CorpusSums(InLayers):
         self._former = self._find_former(self._batch, shuffled) if null and shuffled else {}
         self._passed.clear()
 
-    def request(self, site: AttentionLayer) -> Request | None:
+    def request(self, layer: AttentionLayer) -> Request | None:
         """Ask for the chosen heads and every row."""
         self._close()
-        if site.kind != self.kind or site.layer not in self._wanted_layers:
+        if layer.kind != self.kind or layer.index not in self._wanted_layers:
             return None
         assert self._batch is not None
-        heads = self.heads.resolve(site.heads)
-        self._open = _Open(site, heads, self._sums(len(heads)), self._sums(len(heads)))
+        heads = self.heads.resolve(layer.heads)
+        self._open = _Open(layer, heads, self._sums(len(heads)), self._sums(len(heads)))
         return Request(heads)
 
     def update(self, block: WeightBlock) -> None:
@@ -118,7 +118,7 @@ class CorpusSums(InLayers):
         self._close()
         even: dict[int, tuple[Numbers, Numbers]] = {}  # most layers share one
         for passed in self._passed:
-            tallies = self._tallies(passed.site, passed.heads)
+            tallies = self._tallies(passed.layer, passed.heads)
             into = tallies.shuffled if self._null else tallies.found
             into.add(*self._of_texts(passed.found))
             if not self._null:
@@ -127,11 +127,11 @@ class CorpusSums(InLayers):
                 tallies.chance.add(*even[id(passed.even)])
         self._passed.clear()
 
-    def _tallies(self, site: AttentionLayer, heads: tuple[int, ...]) -> LayerSums:
-        if site.layer not in self.by_layer:
+    def _tallies(self, layer: AttentionLayer, heads: tuple[int, ...]) -> LayerSums:
+        if layer.index not in self.by_layer:
             empty = (RunningSums.empty(len(self.names), len(heads)) for _ in range(3))
-            self.by_layer[site.layer] = LayerSums(site, heads, *empty)
-        return self.by_layer[site.layer]
+            self.by_layer[layer.index] = LayerSums(layer, heads, *empty)
+        return self.by_layer[layer.index]
 
     def _sums(self, heads: int) -> _Sums:
         assert self._batch is not None
@@ -284,7 +284,7 @@ class _Sums:
 class _Open:
     """A layer that passes by."""
 
-    site: AttentionLayer
+    layer: AttentionLayer
     heads: tuple[int, ...]
     found: _Sums
     even: _Sums

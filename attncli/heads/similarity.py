@@ -29,7 +29,7 @@ Head = tuple[int, int]
 class _Layer:
     """A layer that passes by: its vectors ``(heads, batch, rows, keys)``, once there are any."""
 
-    site: AttentionLayer
+    layer: AttentionLayer
     heads: tuple[int, ...]
     vectors: Tensor | None = None
 
@@ -67,17 +67,17 @@ class HeadOverlap(InLayers):
         self._batch = batch
         self._kept.clear()
 
-    def request(self, site: AttentionLayer) -> Request | None:
+    def request(self, layer: AttentionLayer) -> Request | None:
         """Ask for the chosen heads and every row."""
-        if site.kind != self.kind or site.layer not in self._wanted_layers:
+        if layer.kind != self.kind or layer.index not in self._wanted_layers:
             return None
         assert self._batch is not None
-        heads = self.heads.resolve(site.heads)
+        heads = self.heads.resolve(layer.heads)
         texts, queries = self._batch.rows.shape
         keys = self._batch.keys.ids.shape[1]
         values = len(heads) * len(self._wanted_layers) * texts * queries * keys
         self._step = -(-values // MOST_VALUES)
-        self._kept.append(_Layer(site, heads))
+        self._kept.append(_Layer(layer, heads))
         return Request(heads)
 
     def update(self, block: WeightBlock) -> None:
@@ -114,7 +114,7 @@ class HeadOverlap(InLayers):
         if not self._kept:
             return
         assert self._batch is not None
-        found = [(layer.site.layer, head) for layer in self._kept for head in layer.heads]
+        found = [(kept.layer.index, head) for kept in self._kept for head in kept.heads]
         if self.products is None:
             self.found, self.products = found, np.zeros((len(found), len(found)))
         kept = [layer.vectors for layer in self._kept if layer.vectors is not None]

@@ -97,9 +97,9 @@ class GeneratedSource:
             lambda _: next(rest, None),
             self._watch(emitter),
         )
-        if not emitter.sites:  # the model does not go through the attention interface
+        if not emitter.attention_layers:  # the model does not go through the attention interface
             return replace(self.whole.run(observers), seed=self.seed)
-        emitter.sites[:] = dict.fromkeys(emitter.sites)
+        emitter.attention_layers[:] = dict.fromkeys(emitter.attention_layers)
         emitter.reports[:] = joined_reports(emitter.reports)
         return replace(self.whole.result(emitter, self.whole.prepared.notes), seed=self.seed)
 
@@ -303,7 +303,7 @@ def _placed(operation: AttentionOperation, kind: Kind, seen: int) -> AttentionOp
 class _Widened:
     """Shows an observer each step's rows over all keys: those not there yet, or dropped, are forbidden and 0.
 
-    A site is asked about once. Its rows come step by step, between those of the other sites.
+    A layer is asked about once. Its rows come step by step, between those of the other layers.
 
     Args:
         lengths: Number of keys by kind.
@@ -313,16 +313,16 @@ class _Widened:
     lengths: Mapping[Kind, int]
     _requests: dict[AttentionLayer, Request | None] = field(default_factory=dict)
 
-    def request(self, site: AttentionLayer) -> Request | None:
-        """Ask the observer, once for each site."""
-        if site not in self._requests:
-            self._requests[site] = self.observer.request(site)
-        return self._requests[site]
+    def request(self, layer: AttentionLayer) -> Request | None:
+        """Ask the observer, once for each layer."""
+        if layer not in self._requests:
+            self._requests[layer] = self.observer.request(layer)
+        return self._requests[layer]
 
     def update(self, block: WeightBlock) -> None:
         """Pass a block on, as wide as all keys."""
         keys = block.weights.shape[-1]
-        before, after = block.first_key, self.lengths[block.site.kind] - block.first_key - keys
+        before, after = block.first_key, self.lengths[block.layer.kind] - block.first_key - keys
         if not before and not after:
             self.observer.update(block)
             return

@@ -17,7 +17,7 @@ class InLayers:
 
     @property
     def sought(self) -> frozenset[tuple[Kind, int]]:
-        """The kind and layer of every site that is wanted."""
+        """The kind and index of every layer that is wanted."""
         return frozenset((self.kind, layer) for layer in self._wanted_layers)
 
 

@@ -107,12 +107,12 @@ def words(text: str, options: Options) -> str:
     return ascii_label(_DOTS.sub("*", label.replace(" · ", " - ")).translate(_ASCII_WORDS))
 
 
-def site_names(matrices: Sequence[Matrix]) -> list[str]:
+def place_names(matrices: Sequence[Matrix]) -> list[str]:
     """Name matrices for people: by their labels, or with kind, layer and head; empty for a nameless pattern.
 
     >>> import numpy as np
     >>> one = np.zeros((1, 1), np.float32)
-    >>> site_names([Matrix(one, label="full"), Matrix(one, kind="encoder", layer=4, head=7)])
+    >>> place_names([Matrix(one, label="full"), Matrix(one, kind="encoder", layer=4, head=7)])
     ['full', 'encoder L4H7']
     """
     return [

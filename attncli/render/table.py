@@ -19,8 +19,8 @@ from attncli.render.grid_text import (
     float_texts,
     largest_of_rows,
     matrix_texts,
+    place_names,
     placed_labels,
-    site_names,
     strongest_keys,
     token_labels,
     words,
@@ -87,8 +87,8 @@ def _grid_lines(grid: MatrixGrid, options: Options) -> list[list[str]]:
             *(keys if grid.top is None else ["key", "mask" if grid.unit == "mask" else "weight"]),
         ]
     )
-    for matrix, site in zip(grid.matrices, site_names(grid.matrices), strict=True):
-        name = words(site or grid.unit, options)
+    for matrix, place in zip(grid.matrices, place_names(grid.matrices), strict=True):
+        name = words(place or grid.unit, options)
         if grid.top is None:
             numbers = zip(queries, matrix_texts(matrix, grid.unit), strict=True)
             lines += [[name, query, *row] for query, row in numbers]
@@ -212,7 +212,7 @@ def _draw_matrix(grid: MatrixGrid, index: int, options: Options) -> str:
     else:
         what = "rows attend to columns"
     facts = fact_texts(grid.facts[index]) if grid.facts else []
-    name = " · ".join(filter(None, [site_names(grid.matrices)[index], what, *facts]))
+    name = " · ".join(filter(None, [place_names(grid.matrices)[index], what, *facts]))
     return text_lines(words(name, options), options) + "\n" + numbers
 
 

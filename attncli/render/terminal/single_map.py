@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from attncli.labels import cells, fit, pad
-from attncli.render.grid_text import largest_of_rows, placed_label, site_names, token_labels, words
+from attncli.render.grid_text import largest_of_rows, place_names, placed_label, token_labels, words
 from attncli.render.pooling import Field, field_of, pool
 from attncli.render.terminal.canvas import Line, upright, wrap
 from attncli.render.terminal.cells import FORBIDDEN_CODE, UNDEFINED_CODE, Pen
@@ -98,7 +98,7 @@ def _dense(grid: MatrixGrid, pen: Pen, field: Field, width: int) -> Drawing:
 
 def _size_lines(grid: MatrixGrid, pen: Pen, size: str) -> list[Line]:
     """Return which head it is, how to read it and how much of it is shown."""
-    parts = [*site_names(grid.matrices), grid.about, size or f"{grid.size} shown"]
+    parts = [*place_names(grid.matrices), grid.about, size or f"{grid.size} shown"]
     text = words(" · ".join(filter(None, parts)), pen.options)
     return [*([(line, "")] for line in wrap(text, pen.options.width or 80, pen.options.cut_mark)), []]
 
