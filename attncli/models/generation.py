@@ -22,7 +22,7 @@ from attncli.capture.merge_reports import joined_reports
 from attncli.errors import CaptureError, UsageError
 from attncli.labels import fit, safe_label
 from attncli.models.loading import Loaded
-from attncli.models.prepared_text import Prepared, start_token, token_limit
+from attncli.models.prepared_text import ENCODER_ALONE, Prepared, start_token, token_limit
 from attncli.models.pretrained import PretrainedSource
 from attncli.models.stepping import Around, decode
 from attncli.models.tokens import tokens_from_ids
@@ -185,9 +185,7 @@ def _whole(loaded: Loaded, prepared: Prepared, start: Tensor, prompt: Tokens, id
     source = prepared.queries["encoder"]
     queries: dict[Kind, Tokens] = {"encoder": source, "decoder": tokens, "cross": tokens}
     keys: dict[Kind, Tokens] = {"encoder": source, "decoder": tokens, "cross": source}
-    notes = (
-        prepared.notes[:-1] if prepared.encoder_only else prepared.notes
-    )  # the last says that --pair is missing
+    notes = tuple(note for note in prepared.notes if note != ENCODER_ALONE)
     return Prepared({**prepared.inputs, "decoder_input_ids": all_ids}, queries, keys, notes)
 
 
