@@ -11,14 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from attncli.errors import UsageError
 from attncli.labels import in_ranges
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Int
+    from jaxtyping import Bool, Float
     from torch import Tensor
 
 Kind = Literal["encoder", "decoder", "cross"]
@@ -180,86 +179,6 @@ class WeightBlock:
         return range(self.first_key, self.first_key + self.weights.shape[-1])
 
 
-@dataclass(frozen=True)
-class Axis:
-    """The tokens of a batch of texts along one axis, padded to one length.
-
-    Args:
-        ids: Index in the vocabulary; negative in padding, and where there is none.
-        present: Which places hold a token and no padding.
-        special: Which tokens the tokenizer has added ([CLS], <s>).
-        punctuation: Which tokens are nothing but punctuation marks.
-    """
-
-    ids: Int[Tensor, "batch length"]
-    present: Bool[Tensor, "batch length"]
-    special: Bool[Tensor, "batch length"]
-    punctuation: Bool[Tensor, "batch length"]
-
-    @cached_property
-    def starts(self) -> tuple[int, ...]:
-        """The place of each text's first token: not 0 where padding stands before it."""
-        places: list[int] = self.present.int().argmax(dim=1).tolist()
-        return tuple(places)
-
-
-@dataclass(frozen=True)
-class Batch:
-    """What the texts of one forward pass are made of, prepared once for all layers, heads and metrics.
-
-    Places count along the padded axes, as the rows and keys of blocks do.
-
-    Args:
-        queries: Tokens of the rows.
-        keys: Tokens of the keys; the same object where a text attends to itself.
-        rows: Which rows are counted.
-    """
-
-    queries: Axis
-    keys: Axis
-    rows: Bool[Tensor, "batch query"]
-
-    @cached_property
-    def same_token(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Pairs of a row and another place of the same text that holds the same token: texts, rows, keys."""
-        texts, rows, keys = self._same_pairs()
-        return texts, rows, keys
-
-    @cached_property
-    def after_same_token(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Pairs of a row and the place after another one that holds the same token: texts, rows, keys."""
-        texts, rows, keys = self._same_pairs()
-        inside = keys + 1 < self.keys.ids.shape[1]
-        texts, rows, keys = texts[inside], rows[inside], keys[inside] + 1
-        there = self.keys.present[texts, keys] & ~self.keys.special[texts, keys]
-        return texts[there], rows[there], keys[there]
-
-    def _same_pairs(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Compare only rows that are counted; specials and padding are like nothing."""
-        query, key = self.queries, self.keys
-        rows = self.rows & ~query.special & (query.ids >= 0)
-        columns = key.present & ~key.special
-        same = (query.ids.unsqueeze(2) == key.ids.unsqueeze(1)) & rows.unsqueeze(2) & columns.unsqueeze(1)
-        texts, places, others = same.nonzero(as_tuple=True)
-        if key is query:
-            apart = places != others
-            texts, places, others = texts[apart], places[apart], others[apart]
-        return texts, places, others
-
-
-@dataclass(frozen=True, slots=True)
-class Shuffled:
-    """Where the tokens of a batch have come from, when those between the special tokens were shuffled.
-
-    Args:
-        queries: For each place of the rows' axis, the place in the true text of the token that now stands there.
-        keys: Likewise along the keys' axis.
-    """
-
-    queries: Int[Tensor, "batch query"]
-    keys: Int[Tensor, "batch key"]
-
-
 @dataclass(frozen=True, slots=True)
 class Request:
     """What an observer wants of one layer: heads (None = all) and a range of query rows (None = all)."""
@@ -381,34 +300,3 @@ class Source(Protocol):
 
     def run(self, observers: Sequence[Observer]) -> Run:
         """Run forward once and show the observers what they asked for."""
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """One variant beside full attention.
-
-    Args:
-        name: The variant, with ``causal`` after it where that was not asked for but it has no other form.
-        settings: Its parameters' values, as a person reads them.
-        weights: Effective weights of one head ``(query, key)``.
-        relative_error: ‖output − full output‖ / ‖full output‖ over all heads (Frobenius norm).
-        max_abs_error: Largest absolute difference between the outputs, over all heads.
-        kl_bits: Mean over rows and heads of KL(variant ‖ full) in bits: what is lost of the full distribution; None for
-            signed weights, which are no distribution.
-    """
-
-    name: str
-    settings: str
-    weights: NDArrayF
-    relative_error: float
-    max_abs_error: float
-    kl_bits: float | None
-    signed: bool
-
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    NDArrayF = NDArray[np.float32]
-    NDArrayB = NDArray[np.bool_]

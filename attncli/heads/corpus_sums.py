@@ -9,13 +9,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from attncli.batch import Batch, Shuffled
 from attncli.heads.metrics import weight_on_pairs, wide
 from attncli.heads.metrics_of_block import Measures, attribute, batch_without_specials, evenly, without_keys
 from attncli.heads.pair_sums import Pairs, PairSums, same_mask, suits
 from attncli.heads.running_sums import Numbers, RunningSums
 from attncli.observers.block_parts import InLayers, Part, heads_in
 from attncli.observers.selection import Selection
-from attncli.record import AttentionLayer, Batch, Kind, Request, Shuffled, WeightBlock
+from attncli.record import AttentionLayer, Kind, Request, WeightBlock
 
 EXCLUDED = "excluded"
 """Stands after the metrics: the weight that was left out with the special tokens."""

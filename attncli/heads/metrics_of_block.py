@@ -12,8 +12,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from attncli import registry
+from attncli.batch import Axis, Batch
 from attncli.heads.metrics import DerivedMetric, RowMetric, TextMetric, row_sums
-from attncli.record import Axis, Batch, Kind, WeightBlock
+from attncli.record import Kind, WeightBlock
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from attncli import registry
+from attncli.batch import Batch
 from attncli.heads.metrics import marks_on_pairs
-from attncli.record import Batch, WeightBlock
+from attncli.record import WeightBlock
 
 MOST_KEYS = 128
 """So many keys squared are added up in float32 without losing more than a millionth."""

@@ -11,12 +11,13 @@ import torch
 from torch import Tensor
 
 from attncli import registry
+from attncli.batch import Batch
 from attncli.heads.metrics import PairMetric
 from attncli.heads.metrics_of_block import without_keys
 from attncli.heads.running_sums import Numbers
 from attncli.observers.block_parts import InLayers
 from attncli.observers.selection import Selection
-from attncli.record import AttentionLayer, Batch, Kind, Request, WeightBlock
+from attncli.record import AttentionLayer, Kind, Request, WeightBlock
 
 MOST_VALUES = 2**26
 """So many weights of a pass are kept until all its layers are there; of longer texts every few rows."""

@@ -6,9 +6,10 @@ import pytest
 import torch
 
 from attncli import registry
+from attncli.batch import Axis, Batch
 from attncli.heads.metrics import positions_only
 from attncli.heads.metrics_of_block import Measures
-from attncli.record import KINDS, AttentionLayer, Axis, Batch, WeightBlock
+from attncli.record import KINDS, AttentionLayer, WeightBlock
 
 LAYER = AttentionLayer("encoder", 0, 1, 1)
 PER = {name: entry.attributes["per"] for name, entry in registry.entries("metrics").items()}

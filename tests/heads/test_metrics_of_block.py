@@ -6,10 +6,11 @@ from unittest.mock import patch
 import pytest
 import torch
 
+from attncli.batch import Axis, Batch
 from attncli.heads.metrics import entropy, weight_on_pairs
 from attncli.heads.metrics_of_block import Measures, evenly, without_keys
 from attncli.heads.pair_sums import PairSums, suits
-from attncli.record import AttentionLayer, Axis, Batch, Kind, WeightBlock
+from attncli.record import AttentionLayer, Kind, WeightBlock
 
 
 def a_batch(texts: int, length: int, seed: int, *, left: bool = False) -> Batch:

@@ -31,7 +31,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from attncli.record import Axis, Batch, WeightBlock
+from attncli.batch import Axis, Batch
+from attncli.record import WeightBlock
 
 
 class Marks(Protocol):
