@@ -70,9 +70,6 @@ class CorpusSums(InLayers):
     _pairs: PairSums | None = None
     _passed: list[_Open] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
-        self._wanted_layers = self.layers.resolve(self.depth)
-
     @property
     def names(self) -> tuple[str, ...]:
         """What is counted, in the order of the tallies' metrics."""
@@ -95,7 +92,7 @@ class CorpusSums(InLayers):
     def request(self, layer: AttentionLayer) -> Request | None:
         """Ask for the chosen heads and every row."""
         self._close()
-        if layer.kind != self.kind or layer.index not in self._wanted_layers:
+        if not self.wants(layer):
             return None
         assert self._batch is not None
         heads = self.heads.resolve(layer.heads)

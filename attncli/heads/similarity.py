@@ -60,7 +60,7 @@ class HeadOverlap(InLayers):
     _step: int = 1
 
     def __post_init__(self) -> None:
-        self._wanted_layers = self.layers.resolve(self.depth)
+        super().__post_init__()
         self._metric = cast(PairMetric, registry.load("metrics", "similarity"))
 
     def begin(self, batch: Batch) -> None:
@@ -70,7 +70,7 @@ class HeadOverlap(InLayers):
 
     def request(self, layer: AttentionLayer) -> Request | None:
         """Ask for the chosen heads and every row."""
-        if layer.kind != self.kind or layer.index not in self._wanted_layers:
+        if not self.wants(layer):
             return None
         assert self._batch is not None
         heads = self.heads.resolve(layer.heads)

@@ -35,12 +35,12 @@ class MaskOnly(InLayers):
     _known: dict[bytes, bytes] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._wanted_layers = self.layers.resolve(self.depth)
+        super().__post_init__()
         self._nothing = np.packbits(np.zeros(self.key_len, np.bool_)).tobytes()
 
     def request(self, layer: AttentionLayer) -> Request | None:
         """Ask for one head: masks are those of all heads."""
-        if layer.kind != self.kind or layer.index not in self._wanted_layers:
+        if not self.wants(layer):
             return None
         self._kept.setdefault(layer.index, [self._nothing] * self.query_len)
         return Request(heads=(0,))

@@ -56,13 +56,13 @@ class PooledPicture(InLayers):
                 "the largest weights of a mean over layers cannot be had without all the weights",
                 "--pool mean, or each layer by itself",
             )
-        self._wanted_layers = self.layers.resolve(self.depth)
+        super().__post_init__()
         self.query_starts = even_cuts(self.query_len, self.side)
         self.key_starts = even_cuts(self.key_len, self.side)
 
     def request(self, layer: AttentionLayer) -> Request | None:
         """Ask for the chosen heads and every row."""
-        if layer.kind != self.kind or layer.index not in self._wanted_layers:
+        if not self.wants(layer):
             return None
         heads = self.heads.resolve(layer.heads)
         if not self._kept:

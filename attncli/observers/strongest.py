@@ -64,12 +64,12 @@ class StrongestKeys(InLayers):
     _kept: dict[int, Strongest] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._wanted_layers = self.layers.resolve(self.depth)
+        super().__post_init__()
         self._rows = range(self.query_len) if self.rows is None else self.rows
 
     def request(self, layer: AttentionLayer) -> Request | None:
         """Ask for the chosen heads and rows."""
-        if layer.kind != self.kind or layer.index not in self._wanted_layers:
+        if not self.wants(layer):
             return None
         heads = self.heads.resolve(layer.heads)
         shape = (len(heads), len(self._rows), self.count)

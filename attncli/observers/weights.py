@@ -47,13 +47,13 @@ class FullWeights(InLayers):
     _kept: dict[int, _Layer] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._wanted_layers = self.layers.resolve(self.depth)
+        super().__post_init__()
         self._rows: Sequence[int] = range(self.query_len) if self.rows is None else tuple(self.rows)
         self._keys: Sequence[int] = range(self.key_len) if self.keys is None else tuple(self.keys)
 
     def request(self, layer: AttentionLayer) -> Request | None:
         """Ask for the chosen heads and for the range of rows that holds the chosen ones."""
-        if layer.kind != self.kind or layer.index not in self._wanted_layers:
+        if not self.wants(layer):
             return None
         heads = self.heads.resolve(layer.heads)
         if not self._kept:

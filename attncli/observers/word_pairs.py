@@ -51,7 +51,7 @@ class WordWeights(InLayers):
     _kept: dict[int, LayerWords] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._wanted_layers = self.layers.resolve(self.depth)
+        super().__post_init__()
         lines = [
             (row, keys.start, keys.stop, number)
             for number, (rows, keys) in enumerate(self.pairs)
@@ -62,7 +62,7 @@ class WordWeights(InLayers):
 
     def request(self, layer: AttentionLayer) -> Request | None:
         """Ask for the chosen heads and for the range of rows that holds the query words."""
-        if layer.kind != self.kind or layer.index not in self._wanted_layers:
+        if not self.wants(layer):
             return None
         heads = self.heads.resolve(layer.heads)
         if layer.index not in self._kept:
