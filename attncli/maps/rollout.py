@@ -70,16 +70,16 @@ class _LastOperations:
     def sought(self) -> frozenset[tuple[Kind, int]]:
         return frozenset((self.kind, layer) for layer in range(self.below))
 
-    def request(self, site: AttentionLayer) -> Request | None:
-        return Request((0,), range(1)) if site.kind == self.kind and site.layer < self.below else None
+    def request(self, layer: AttentionLayer) -> Request | None:
+        return Request((0,), range(1)) if layer.kind == self.kind and layer.index < self.below else None
 
     def update(self, block: object) -> None:
         """Keep nothing of the weights: they are made again when it is their turn."""
 
-    def inspect(self, site: AttentionLayer, operation: AttentionOperation, output: Tensor | None) -> None:
+    def inspect(self, layer: AttentionLayer, operation: AttentionOperation, output: Tensor | None) -> None:
         query, key = operation.query.clone(), operation.key.clone()
-        self.kept[site.layer] = replace(operation, query=query, key=key, value=None)
-        self.seen.add(site.layer)
+        self.kept[layer.index] = replace(operation, query=query, key=key, value=None)
+        self.seen.add(layer.index)
         while len(self.kept) > 1 and sum(map(_bytes, self.kept.values())) > self.room:
             del self.kept[min(self.kept)]
 

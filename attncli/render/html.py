@@ -22,7 +22,8 @@ from attncli.record import Token, Tokens
 from attncli.registry import Entry
 from attncli.render import Options
 from attncli.render.json_format import plain
-from attncli.render.pooling import field_of, pool
+from attncli.render.grid_text import short_names
+from attncli.render.pooling import field_of, pool, size_text
 from attncli.render.scales import ranking_scale, scale_of
 from attncli.view import Header, HeadRanking, MatrixGrid, Picture, Step, Steps, Table, View
 
@@ -195,9 +196,9 @@ def _grid(view: MatrixGrid, options: Options) -> dict[str, Any]:
         "colors": _colors(options, signed=scale.signed),
         "queries": [_token(one, options) for one in _cells(view.query_tokens, row_starts)],
         "keys": [_token(one, options) for one in _cells(view.key_tokens, key_starts)],
-        "size": view.size,
+        "size": size_text(view),
         "pooled": pooled or view.pooled is not None,
-        "heads": [_head_of(view, index) for index in range(len(view.matrices))],
+        "heads": [_head_of(view, index, name) for index, name in enumerate(short_names(view.matrices))],
         "exact": exact,
         "data": _packed(values.tobytes() if exact else _steps(values, scale.low, scale.high).tobytes()),
     }
@@ -283,10 +284,10 @@ def _whole_rows(view: MatrixGrid, low: float, high: float) -> dict[str, Any]:
     return {"places": places, "data": _packed(np.concatenate(parts).tobytes()) if parts else ""}
 
 
-def _head_of(view: MatrixGrid, index: int) -> dict[str, Any]:
+def _head_of(view: MatrixGrid, index: int, name: str) -> dict[str, Any]:
     matrix = view.matrices[index]
     found: dict[str, Any] = {
-        "name": matrix.label or matrix.name or view.header.command,
+        "name": name or view.header.command,
         "kind": matrix.kind,
         "layer": matrix.layer,
         "head": matrix.head,
