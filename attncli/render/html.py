@@ -21,8 +21,8 @@ from attncli.axis_cells import cell_tokens, even_cuts
 from attncli.record import Token, Tokens
 from attncli.registry import Entry
 from attncli.render import Options
-from attncli.render.json_format import plain
 from attncli.render.grid_text import short_names
+from attncli.render.json_format import plain
 from attncli.render.pooling import field_of, pool, size_text
 from attncli.render.scales import ranking_scale, scale_of
 from attncli.view import Header, HeadRanking, MatrixGrid, Picture, Step, Steps, Table, View
