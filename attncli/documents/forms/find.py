@@ -65,7 +65,13 @@ class FindCorpus(TypedDict):
 
 
 _TwoWords = TypedDict("_TwoWords", {"from": Word, "to": Word})
-_TwoTexts = TypedDict("_TwoTexts", {"from": str, "to": str})
+_TwoTexts = TypedDict(
+    "_TwoTexts",
+    {
+        "from": Annotated[str, about("What the query words are.")],
+        "to": Annotated[str, about("What the key words are.")],
+    },
+)
 
 
 class SearchedWords(_TwoWords):

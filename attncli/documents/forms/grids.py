@@ -95,7 +95,10 @@ class MaybePlaced(TypedDict):
     layer: NotRequired[
         Annotated[
             Count | Literal["mean"] | None,
-            about("The layer's true index, zero-based; null or absent where there is only one."),
+            about(
+                "The layer's true index, zero-based; mean over the layers asked for; null or absent where there is "
+                "only one."
+            ),
         ]
     ]
     head: NotRequired[
