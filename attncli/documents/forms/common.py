@@ -151,7 +151,8 @@ class Token(TypedDict):
     ]
     sequence: NotRequired[
         Annotated[
-            Literal[0, 1, None], about("0 for the first text, 1 for the second of a pair; null for specials.")
+            Literal[0, 1] | None,
+            about("0 for the first text, 1 for the second of a pair; null for specials."),
         ]
     ]
     written: NotRequired[

@@ -107,7 +107,7 @@ class Added(TypedDict):
     vector: Annotated[list[Real], about("What the head adds, without the bias.")]
     between: NotRequired[
         Annotated[
-            Literal["norm", "gate", None],
+            Literal["norm", "gate"] | None,
             about("What the heads' outputs go through before the output projection."),
         ]
     ]
