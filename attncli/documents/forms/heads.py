@@ -136,6 +136,9 @@ class RankedHeads(Document):
     top: NotRequired[
         Annotated[Positive | None, about("How many heads were asked for (--top); null for all.")]
     ]
+    metric_notes: NotRequired[
+        Annotated[list[str], about("Those of the notes that hang on the number that heads are ranked by.")]
+    ]
     measured: NotRequired[Measured]
     heads: Annotated[list[RankedHead], about("The heads in ranked order.")]
     clusters: Annotated[

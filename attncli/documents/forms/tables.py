@@ -49,7 +49,7 @@ class Parameter(TypedDict):
 class ListedKind(TypedDict):
     """One kind of choice."""
 
-    kind: Literal["sources", "variants", "masks", "metrics", "formats", "peers", "models"]
+    kind: Literal["sources", "variants", "masks", "inputs", "metrics", "formats", "peers", "models"]
     count: Count
     names: list[str]
 
@@ -80,6 +80,7 @@ class Choices(Document):
     sources: NotRequired[Annotated[list[Choice], about("The sources, by name.")]]
     variants: NotRequired[Annotated[list[Choice], about("The variants, by name.")]]
     masks: NotRequired[Annotated[list[Choice], about("The masks, by name.")]]
+    inputs: NotRequired[Annotated[list[Choice], about("What `show` reads besides texts, by name.")]]
     metrics: NotRequired[Annotated[list[Choice], about("The metrics, by name.")]]
     formats: NotRequired[Annotated[list[Choice], about("The formats, by name.")]]
     peers: NotRequired[Annotated[list[Choice], about("What variants are measured against, by name.")]]
@@ -134,7 +135,17 @@ FORMS = {
         {
             "oneOf": [
                 {"required": [kind]}
-                for kind in ("kinds", "sources", "variants", "masks", "metrics", "formats", "peers", "models")
+                for kind in (
+                    "kinds",
+                    "sources",
+                    "variants",
+                    "masks",
+                    "inputs",
+                    "metrics",
+                    "formats",
+                    "peers",
+                    "models",
+                )
             ]
         },
     ),
