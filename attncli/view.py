@@ -118,6 +118,9 @@ class Picture:
     query: int
 
 
+GridUnit = Literal["weight", "mask", "signed", "share", "size"]
+
+
 @dataclass(frozen=True, slots=True)
 class MatrixGrid:
     """Matrices over the same tokens: the answer of ``show`` and ``mask``.
@@ -129,25 +132,28 @@ class MatrixGrid:
         query_tokens: One for each row. A token's `position` is its true one, also where rows were picked.
         key_tokens: One for each column.
         unit: What a value is: ``weight`` (0 to 1), ``mask`` (1 = may attend), or ``signed``: an effective weight of any
-            size and sign, whose rows need not sum to 1 (retention), drawn on a scale that diverges from 0.
+            size and sign, whose rows need not sum to 1 (retention), drawn on a scale that diverges from 0. With a
+            `measure`, ``share`` of its row's sum (0 to 1), or ``size``: a length, from 0 up.
         top: Show only this many strongest keys of each row, in formats that list.
         facts: Numbers about each matrix, in the order of `matrices`, to print beside it and to write into JSON
             (for a mask: ``density``, ``keys_per_row``, ``path_length``: None where there is no path), or empty.
         pooled: Where set, a row and a column stand for as many positions as there are up to the next one's.
         picture: Where set, the keys are its patches, after a few special tokens.
         about: How to read a matrix.
+        measure: What is shown in place of the weights: ``value``, ``norm``, ``contribution``.
     """
 
     header: Header
     matrices: tuple[Matrix, ...]
     query_tokens: Tokens
     key_tokens: Tokens
-    unit: Literal["weight", "mask", "signed"] = "weight"
+    unit: GridUnit = "weight"
     top: int | None = None
     facts: tuple[Mapping[str, object], ...] = ()
     pooled: Pooling | None = None
     picture: Picture | None = None
     about: str = "rows attend to columns"
+    measure: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

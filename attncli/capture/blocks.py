@@ -14,6 +14,7 @@ from torch import Tensor
 from attncli.attention.operation import AttentionOperation, heads_of
 from attncli.attention.tiles.row_tiles import TILE_ELEMENTS, RowTile, RowTiles
 from attncli.capture.checks import Check, failed, where
+from attncli.capture.measures import Measure, Measuring
 from attncli.capture.prefetch import one_ahead
 from attncli.errors import CaptureError
 from attncli.record import AttentionLayer, Kind, LayerObserver, LayerReport, Observer, Request, WeightBlock
@@ -51,6 +52,7 @@ class BlockFeed:
         axes: Number of query and key tokens by kind: the operations' axes must be these. 0 where it is not known.
         stack: Only operations of this stack are shown; the others are noted.
         dense_keys: Up to so many keys the plain form is the fastest; above, weights are made in tiles.
+        measure: What observers are shown in place of the weights.
         stopped: Whether the model was stopped when all that is sought had been seen.
     """
 
@@ -60,6 +62,7 @@ class BlockFeed:
     axes: Mapping[Kind, tuple[int, int]] | None = None
     stack: str = ""
     dense_keys: int = DENSE_KEYS
+    measure: Measure | None = None
     attention_layers: list[AttentionLayer] = field(default_factory=list)
     reports: list[LayerReport] = field(default_factory=list)
     stopped: bool = False
@@ -98,13 +101,16 @@ class BlockFeed:
         queries, keys = operation.first_query + operation.rows, operation.first_key + operation.keys
         self._check_axes(layer, queries, keys)
         self._check_once(layer, operation.first_query)
-        heads = _union_of_heads([request for _, request in wanted], layer.heads)
+        whole = self.measure is not None and self.measure.joins_heads
+        heads = _union_of_heads([Request() if whole else request for _, request in wanted], layer.heads)
+        shown = self._measuring(layer, operation)
         rows_wanted = _union_of_rows([request for _, request in wanted], operation)
         check = Check(layer, operation, output, capture)
         for block, rows in self._blocks(layer, operation, heads, rows_wanted):
             check.add(block, rows)
-            for observer, _ in wanted:
-                observer.update(block)
+            for one in (block,) if shown is None else shown.of(block):
+                for observer, _ in wanted:
+                    observer.update(one)
         check.expect(rows_wanted, len(heads))
         self._close(check)
         for inspector in _inspectors(wanted):
@@ -135,6 +141,7 @@ class BlockFeed:
         assert operation.value is not None
         made = operation.query.new_empty(*operation.query.shape[:3], operation.value.shape[-1])
         check, every_row = Check(layer, operation, None, OWN_FORWARD), (0, operation.rows)
+        shown = self._measuring(layer, operation) if wanted else None
         for block, rows in self._blocks(layer, operation, tuple(range(operation.heads)), every_row):
             check.add(block, rows)
             first = block.first_key - operation.first_key
@@ -142,8 +149,9 @@ class BlockFeed:
             output = operation.output(block.weights, block.heads, keys_here)
             assert output is not None
             heads_of(made, block.heads)[:, :, rows] = output
-            for observer, _ in wanted:
-                observer.update(block)
+            for one in (block,) if shown is None else shown.of(block):
+                for observer, _ in wanted:
+                    observer.update(one)
         check.expect(every_row, operation.heads)
         check.compare(made, own)
         self._close(check)
@@ -172,7 +180,7 @@ class BlockFeed:
         wanted = self._wanted(layer)
         if not wanted:
             return
-        if _inspectors(wanted):
+        if _inspectors(wanted) or self.measure is not None:
             raise CaptureError(
                 f"{where(layer)} computes its weights in a way of its own: its queries and keys are not to be seen",
                 "attncli show shows the weights",
@@ -191,8 +199,12 @@ class BlockFeed:
     def _wanted(self, layer: AttentionLayer) -> list[tuple[Observer, Request]]:
         if layer.stack != self.stack:
             return []
-        requests = [(observer, observer.request(layer)) for observer in self.observers]
+        named = layer if self.measure is None else self.measure.shown_as(layer)
+        requests = [(observer, observer.request(named)) for observer in self.observers]
         return [(observer, request) for observer, request in requests if request is not None]
+
+    def _measuring(self, layer: AttentionLayer, operation: AttentionOperation) -> Measuring | None:
+        return None if self.measure is None else self.measure.of(layer, operation)
 
     def _check_axes(self, layer: AttentionLayer, queries: int, keys: int) -> None:
         """Refuse an operation whose rows and columns are something else than the tokens."""

@@ -16,6 +16,15 @@ _SAME = 1e-4
 _SHORT_FLOATS = 2e-2
 """Likewise for half-precision floats."""
 
+_CHECKED_ROWS = 4
+"""A linear map is run again on so many positions."""
+
+_LONGER = (32.0, 256.0)
+"""A norm is run again on its input made so many times as long."""
+
+_ROUGHLY = 0.1
+"""How far a norm's output may be from that: what it adds to the variance makes short vectors a little shorter."""
+
 
 @dataclass(frozen=True)
 class Leaf:
@@ -102,3 +111,41 @@ def same(one: Tensor, other: Tensor, tolerance: float = _SAME) -> bool:
 def tolerance(tensor: Tensor) -> float:
     """Return how far apart numbers of a tensor's type may be that should be the same."""
     return _SHORT_FLOATS if tensor.dtype in (torch.float16, torch.bfloat16) else _SAME
+
+
+def is_linear(leaf: Leaf) -> bool:
+    """Return whether a module's output is its input times its weight, and its bias."""
+    weight = weight_of(leaf.module)
+    if weight is None or leaf.input.shape[-1] != len(weight):
+        return False
+    given = leaf.input.reshape(-1, len(weight))[:_CHECKED_ROWS].float()
+    bias = getattr(leaf.module, "bias", None)
+    made = given @ weight + (bias.float() if isinstance(bias, Tensor) else 0.0)
+    return same(made, leaf.output.reshape(-1, weight.shape[1])[:_CHECKED_ROWS], tolerance(leaf.output))
+
+
+def is_norm(leaf: Leaf) -> bool:
+    """Return whether a module gives the same for its input made longer, and not just the same for any input."""
+    if leaf.input.shape != leaf.output.shape or not leaf.input.is_floating_point():
+        return False
+    try:
+        made = [leaf.module.forward(leaf.input * longer) for longer in _LONGER]
+    except (RuntimeError, TypeError):  # it takes more than its input
+        return False
+    if not all(isinstance(one, Tensor) and bool(one.isfinite().all()) for one in made):
+        return False
+    near = 10 * tolerance(leaf.output)  # what a norm adds to the variance counts for short vectors
+    flat = made[1].reshape(-1, made[1].shape[-1])
+    varied = len(flat) == 1 or not same(flat[1:], flat[:1].expand_as(flat[1:]))
+    return varied and same(made[0], made[1], near) and same(leaf.output, made[0], _ROUGHLY)
+
+
+def by_position(output: Tensor, count: int) -> list[Tensor]:
+    """Return an output as ``(positions, numbers)``: each way to read it, as positions or heads come first."""
+    output = of_first_text(output)
+    found = []
+    if output.is_floating_point() and output.dim() >= 2 and output.shape[0] == count:
+        found.append(output.reshape(count, -1))
+    if output.is_floating_point() and output.dim() == 3 and output.shape[1] == count:
+        found.append(output.transpose(0, 1).reshape(count, -1))
+    return found

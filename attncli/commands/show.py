@@ -26,6 +26,7 @@ EXAMPLES = (
     'attncli show "the fourth of july, seventeen seventy-six" --model tiny-translator',
     'attncli show "The animal was too tired." --model ./all-minilm-l6-v2 --layer 0-5 --head all -o heads.png',
     'attncli show "The animal was too tired." -m ./all-minilm-l6-v2 --layer 4 --head 7 --format table --top 3',
+    'attncli show "The animal was too tired." -m ./smollm2-135m --layer 20 --head 3 --measure norm',
     'attncli show "The animal was" -m ./smollm2-135m --layer 20 --generate 8',
     'attncli show "CCO" -m ./annalog-marian --pair "CCO" --kind cross --json',
     "attncli show --file book.txt -m ./smollm2-135m --truncate --head mean -o book.png",
@@ -71,6 +72,6 @@ def show(
     showing = MapRequest(source, kind, layers, heads, choice, laid_over=lay_over is not None)
     if model.model is None and choice.layer is None and choice.head is None:
         showing = showing.of_one_head(roles_of(model_name(model, scratch, choice.pair)))
-    shown = showing.shown(plan)
+    shown = showing.measured().shown(plan)
     tell_checks(shown.run, output)
     deliver(shown.view if lay_over is None else lay_over(shown.view), plan, shown.pictures)

@@ -67,7 +67,11 @@ def require_range(values: NDArray[np.float32], unit: str, wrong: Callable[[str],
         raise wrong("holds infinite numbers")
     known = ~np.isnan(values)
     low, high = np.min(values, initial=np.inf, where=known), np.max(values, initial=-np.inf, where=known)
-    if unit != "signed" and known.any() and not (low >= 0 and high <= _LARGEST_WEIGHT):
+    if unit == "signed" or not known.any():
+        return
+    if unit == "size" and low < 0:
+        raise wrong(f"holds {low:g}, expected lengths from 0 up")
+    if not (low >= 0 and (unit == "size" or high <= _LARGEST_WEIGHT)):
         raise wrong(f"holds {low:g} to {high:g}, expected weights from 0 to 1")
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, cast
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from attncli.memory import require_memory
 from attncli.record import Token, Tokens
 from attncli.render.npz import by_name
 from attncli.terminal import read_standard_input
-from attncli.view import Curves, HeadRanking, Matrix, MatrixGrid, Pooling
+from attncli.view import Curves, GridUnit, HeadRanking, Matrix, MatrixGrid, Pooling
 
 _ZIP = b"PK"
 _NO_RUN = "render draws what show, mask, compare, bench, heads and find wrote with -o run.json or -o run.npz"
@@ -38,7 +38,6 @@ _READERS = {
 _OF_ENTRY = {"name", "kind", "layer", "head", "kv_head", "shape", "weights", "allowed", "top", "allowed_keys"}
 
 Saved = MatrixGrid | Curves | HeadRanking
-Unit = Literal["weight", "mask", "signed"]
 
 
 def load_run(path: str) -> Saved:
@@ -184,7 +183,7 @@ def _grid(
     """
     shape = GRIDS[parsed["command"]]
     document: Any = checked(parsed, shape, name)
-    unit: Unit = document.get("unit", "weight")
+    unit: GridUnit = document.get("unit", "weight")
     queries, keys = (tuple(map(_token, document[axis])) for axis in ("query_tokens", "key_tokens"))
     entries = [Entry(name, f"attention[{i}]", entry) for i, entry in enumerate(document["attention"])]
     if not entries:
@@ -195,7 +194,8 @@ def _grid(
     top = document.get("top") or max(listed, default=0)
     about = facts if any(facts) else ()
     pooled = Pooling(**document["pooled"]) if "pooled" in document else None
-    return MatrixGrid(header_of(document), matrices, queries, keys, unit, top or None, about, pooled)
+    header, measure = header_of(document), document.get("measure")
+    return MatrixGrid(header, matrices, queries, keys, unit, top or None, about, pooled, measure=measure)
 
 
 def _empty(entry: Entry, unit: str, queries: Tokens, keys: Tokens) -> Matrix:

@@ -15,12 +15,12 @@ from torch import Tensor, nn
 
 from attncli.attention.operation import AttentionOperation
 from attncli.attention.row_steps import RowSteps, of_head, row_steps, row_weights
-from attncli.capture.projections import Leaf, Leaves, first_input, same, shaped, tolerance
+from attncli.capture.output_projection import find_output_projection, find_stream
+from attncli.capture.projections import Leaf, Leaves, first_input, is_norm, same, shaped, tolerance
 from attncli.errors import UsageError
 from attncli.explain.formulas import formulas
-from attncli.explain.output_projection import find_output_projection, find_stream
 from attncli.explain.peakedness import entropy_bits, softmax_gradient_norm
-from attncli.explain.projection_stages import Way, find_way, is_norm
+from attncli.explain.projection_stages import Way, find_way
 from attncli.explain.row import Added, Explained, Softened
 from attncli.explain.shared_keys import shared_with
 from attncli.record import AttentionLayer, Kind, Observer, Request, Run, Tokens, WeightBlock

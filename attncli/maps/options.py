@@ -64,6 +64,20 @@ class ShowOptions:
         int | None, typer.Option(metavar="K", min=1, help="List only the K strongest keys of each row.")
     ] = None
 
+    measure: Annotated[
+        str,
+        typer.Option(
+            metavar="WHAT",
+            help="weight: where a head looks. What it takes from there: value (‖α·v‖), norm (‖α·v·W_O‖), "
+            "contribution (the whole layer's, with residual and norm).",
+        ),
+        Choices(("weight", "value", "norm", "contribution")),
+    ] = "weight"
+    raw: Annotated[
+        bool,
+        typer.Option("--raw", help="With --measure: lengths as they are, not as shares of their row's sum."),
+    ] = False
+
     @property
     def asks_for_rows(self) -> bool:
         """Whether only some rows are wanted."""

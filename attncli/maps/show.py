@@ -21,6 +21,7 @@ from attncli.render import formats_with, listing_formats
 from attncli.view import MatrixGrid, Pooling
 
 if TYPE_CHECKING:
+    from attncli.capture.measures import Measure, MeasureName
     from attncli.observers.pooled import PooledPicture
 
 How = Literal["max", "mean"]
@@ -47,6 +48,7 @@ class MapRequest:
 
     Args:
         laid_over: Whether the weights will be laid over a picture, which needs each of them.
+        measure: What the source shows in place of its weights.
     """
 
     source: Opened
@@ -55,6 +57,34 @@ class MapRequest:
     heads: Selection
     wanted: ShowOptions
     laid_over: bool = False
+    measure: Measure | None = None
+
+    def measured(self) -> MapRequest:
+        """Look at what ``--measure`` asks for.
+
+        Raises:
+            AttnCliError: There is no such measure, or not of this.
+        """
+        name, raw = self.wanted.measure, self.wanted.raw
+        if name == "weight":
+            if raw:
+                raise UsageError("--raw is for --measure", "add --measure norm, or another")
+            return self
+        from attncli.capture.measures import MEASURES
+        from attncli.maps.measured import measured
+
+        if name not in MEASURES:
+            raise UsageError(f"--measure {name}: no such measure", did_you_mean(name, MEASURES))
+        heads = self.heads
+        if name == "contribution":
+            if self.wanted.head not in (None, "all"):
+                raise UsageError(
+                    "--measure contribution is of a whole layer: its heads' vectors are added up first",
+                    "leave out --head, or ask for --measure norm",
+                )
+            heads = parse_selection("all", "head")
+        source, measure = measured(self.source, self.kind, cast("MeasureName", name), raw=raw)
+        return replace(self, source=source, measure=measure, heads=heads)
 
     def of_one_head(self, roles: Sequence[HeadRole]) -> MapRequest:
         """Show the one head that has most to say of the text, as far as any is known to do something."""
@@ -162,7 +192,9 @@ class MapRequest:
         named, shown = firsts.matrices(), tuple(queries[place] for place in places)
         matrices = listed_matrices(named, found, allowed, [place - span.start for place in places], len(keys))
         made, top = provenance(run), self.wanted.top
-        view = weights_view(matrices, run, self.kind, shown, keys, made, top, firsts=named)
+        view = weights_view(
+            matrices, run, self.kind, shown, keys, made, top, firsts=named, measure=self.measure
+        )
         return Shown(view, run, None if picture is None else self._pooled(picture, run, queries, keys))
 
     def _weights(
@@ -192,7 +224,9 @@ class MapRequest:
         shown = queries if rows is None else tuple(queries[i] for i in rows)
         across = keys if columns is None else tuple(keys[i] for i in columns)
         made, notes = provenance(run), [words.RULE] if merging else []
-        view = weights_view(matrices, run, self.kind, shown, across, made, self.wanted.top, notes=notes)
+        view = weights_view(
+            matrices, run, self.kind, shown, across, made, self.wanted.top, notes=notes, measure=self.measure
+        )
         return Shown(view, run)
 
     def _picture(self, how: How, queries: Tokens, keys: Tokens) -> PooledPicture:
@@ -209,8 +243,9 @@ class MapRequest:
         self.layers.refuse_missing(run, self.kind, self.source.depth(self.kind))
         shown, across = cell_tokens(queries, kept.query_starts), cell_tokens(keys, kept.key_starts)
         pooled = Pooling(kept.how, len(queries), len(keys))
+        made, measure = provenance(run), self.measure
         return weights_view(
-            kept.matrices(), run, self.kind, shown, across, provenance(run), None, pooled=pooled
+            kept.matrices(), run, self.kind, shown, across, made, None, pooled=pooled, measure=measure
         )
 
 

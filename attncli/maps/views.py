@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from attncli.labels import safe_label
 from attncli.maps.hints import what_to_look_at
 from attncli.record import Kind, Provenance, Run, SourceInfo, Tokens
-from attncli.view import NO_COLUMN, Header, Listed, Matrix, MatrixGrid, Pooling
+from attncli.view import NO_COLUMN, GridUnit, Header, Listed, Matrix, MatrixGrid, Pooling
 
 if TYPE_CHECKING:
+    from attncli.capture.measures import Measure
     from attncli.maps.comparison import Comparison
     from attncli.observers.allowed_keys import AllowedSpans
     from attncli.observers.strongest import StrongestKeys
@@ -39,6 +40,7 @@ def weights_view(
     pooled: Pooling | None = None,
     notes: Sequence[str] = (),
     firsts: Sequence[Matrix] | None = None,
+    measure: Measure | None = None,
 ) -> MatrixGrid:
     """Make the view of ``show``.
 
@@ -50,23 +52,34 @@ def weights_view(
         pooled: How the matrices were pooled, where they were; the tokens are then `cell_tokens`.
         notes: More facts to tell.
         firsts: Of matrices that are only listed, the first column.
+        measure: What is shown in place of the weights.
     """
+    if measure is not None and measure.joins_heads:
+        matrices = [replace(matrix, head=None, kv_head=None) for matrix in matrices]
+    merged = pooled is not None or bool(notes)  # of pooled cells, or of words, the first is no token
     if pooled is not None:
         size = f"{len(queries)}×{len(keys)} cells show {pooled.queries:,}×{pooled.keys:,} tokens"
         notes = (*notes, f"pooled by {pooled.how}: {size}; a label is its cell's first position")
-    hint = None if pooled or notes else what_to_look_at(matrices, run.roles, queries, keys)
+    plain = measure is None and not pooled and not notes
+    hint = what_to_look_at(matrices, run.roles, queries, keys) if plain else None
     about: list[str] = [] if pooled else _dead_row_notes(matrices)
-    if not pooled and not notes:  # of pooled cells, or of words, the first is no token
+    if measure is not None:
+        about += _carried_notes(measure, run, kind, None if merged else queries)
+    elif not merged:
         about += _first_token_notes(firsts or matrices, run, queries, keys if firsts is None else keys[:1])
     header = Header(
         command="show",
-        title=f"{source_title(run.source)} · {what_is_shown(matrices, kind)}",
+        title=f"{source_title(run.source)} · {what_is_shown(matrices, kind)}"
+        + ("" if measure is None else f" · {measure.title}"),
         provenance=made,
         source=run.source,
         notes=(*((hint,) if hint else ()), *run.notes, *notes, *about),
     )
-    unit: Literal["weight", "signed"] = "signed" if run.signed else "weight"
-    return MatrixGrid(header, tuple(matrices), queries, keys, unit, top, pooled=pooled)
+    unit: GridUnit = "signed" if run.signed else "weight"
+    if measure is not None:
+        unit = "size" if measure.raw else "share"
+    name = None if measure is None else measure.name
+    return MatrixGrid(header, tuple(matrices), queries, keys, unit, top, pooled=pooled, measure=name)
 
 
 def listed_matrices(
@@ -200,7 +213,8 @@ def what_is_shown(matrices: Sequence[Matrix], kind: str) -> str:
         return f"{_OF_KIND[kind]}, {len(matrices)} heads"
     only = matrices[0]
     layer = "mean of layers" if only.layer == "mean" else f"layer {only.layer}"
-    head = "mean of heads" if only.head == "mean" else f"head {only.head}"
+    heads: Mapping[object, str] = {"mean": "mean of heads", None: "all heads together"}
+    head = heads.get(only.head, f"head {only.head}")
     return f"{_OF_KIND[kind]} {layer} {head}"
 
 
@@ -218,6 +232,19 @@ def _first_token_notes(matrices: Sequence[Matrix], run: Run, queries: Tokens, ke
     maps, row_word = "map" if len(matrices) == 1 else "maps", "row" if rows == 1 else "rows"
     where = f"{len(matrices)} {maps}, {rows} {row_word} after it"
     return [f'{100 * share:.0f} % {whose} to the first token, "{first}" ({where})']
+
+
+def _carried_notes(measure: Measure, run: Run, kind: Kind, queries: Tokens | None) -> list[str]:
+    """Return how much of the weights, and of what they carry, the first token has."""
+    keys = run.keys.get(kind, ())
+    found = measure.first_token(None if queries is None else {token.position for token in queries})
+    if found is None or not keys or kind == "cross":
+        return []
+    weight, carried = (f"{100 * part:.0f} %" for part in found)
+    return [
+        f'the first token, "{keys[0].label}", has {weight} of the weight and {carried} of what is carried '
+        f"({measure.name}; mean over the rows after it)"
+    ]
 
 
 def first_token_share(matrices: Sequence[Matrix], queries: Tokens, keys: Tokens) -> float | None:

@@ -88,7 +88,8 @@ class GeneratedSource:
         if not self.cached:
             return replace(self.whole.run(observers), seed=self.seed)
         lengths = {kind: len(self.axes(kind)[1]) for kind in self.kinds}
-        emitter = BlockFeed([_Widened(observer, lengths) for observer in observers], verify=self.whole.verify)
+        widened = [_Widened(observer, lengths) for observer in observers]
+        emitter = BlockFeed(widened, verify=self.whole.verify, measure=self.whole.measure)
         rest = iter(self.written)
         decode(
             self.whole.loaded,

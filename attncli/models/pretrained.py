@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from attncli.capture.blocks import BLOCK_BYTES, OWN_FORWARD, BlockFeed
 from attncli.capture.forward_pass import Enough, Watch
 from attncli.capture.layers import Stacks, layer_classes, without_softmax
+from attncli.capture.measures import Measure
 from attncli.errors import CaptureError
 from attncli.labels import in_ranges, safe_label
 from attncli.models.loading import Loaded, LoadOptions, load
@@ -38,6 +39,7 @@ class PretrainedSource:
         block_bytes: How large a block of weights may be that observers are shown.
         fast: Whether layers whose own kernel is slow on a long text (soft-cap, sink, window) run our own exact block
             forward instead: observing no longer leaves the model's output bit for bit the same.
+        measure: What observers see in place of the weights.
     """
 
     loaded: Loaded
@@ -46,6 +48,7 @@ class PretrainedSource:
     stack: str = ""
     block_bytes: int = BLOCK_BYTES
     fast: bool = False
+    measure: Measure | None = None
 
     @cached_property
     def stacks(self) -> Stacks:
@@ -87,6 +90,7 @@ class PretrainedSource:
             self.block_bytes,
             axes=None if self.stack else lengths,
             stack=self.stack,
+            measure=self.measure,
         )
         model = self.loaded.model
         watch = Watch(

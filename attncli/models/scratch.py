@@ -23,6 +23,7 @@ from attncli.attention.operation import AttentionOperation
 from attncli.attention.positions import sinusoidal_positions
 from attncli.attention.variants import Variant
 from attncli.capture.blocks import BlockFeed
+from attncli.capture.measures import Measure
 from attncli.errors import CaptureError, UsageError
 from attncli.memory import require_memory
 from attncli.models.tokens import words_of_text
@@ -203,6 +204,7 @@ class ScratchSource:
         self.source_tokens = _words(text, "the text")
         self.target_tokens = None if pair is None else _words(pair, "--pair")
         self._d_model = d_model
+        self.measure: Measure | None = None
         mixing, causal = None, causal
         if variant is not None:
             mixing, causal = open_variant(variant, settings, causal=causal, length=len(self.source_tokens))
@@ -247,7 +249,7 @@ class ScratchSource:
     @torch.inference_mode()
     def run(self, observers: Sequence[Observer]) -> Run:
         """Run forward once and show the observers what they asked for."""
-        emitter = BlockFeed(observers, verify=self.verify)
+        emitter = BlockFeed(observers, verify=self.verify, measure=self.measure)
         memory: Tensor | None = None
         for (kind, stack), tokens in zip(
             self._stacks, (self.source_tokens, self.target_tokens), strict=False

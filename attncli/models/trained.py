@@ -16,6 +16,7 @@ from torch import Tensor
 from attncli.attention.operation import AttentionOperation
 from attncli.attention.transformer import Shape, Transformer
 from attncli.capture.blocks import BlockFeed
+from attncli.capture.measures import Measure
 from attncli.errors import UsageError
 from attncli.labels import safe_label
 from attncli.models.shipped import Card, read_card, shipped_folder
@@ -64,6 +65,7 @@ class TrainedSource:
         folder = name if isinstance(name, Path) else shipped_folder(name)
         assert folder is not None, f"{name} is no shipped model"
         self.verify = verify
+        self.measure: Measure | None = None
         self.card, self.model, self.tokenizer = _loaded(folder)
         if pair is not None and not self.card.is_pair:
             raise UsageError(f"{self.card.name} takes one text, and --pair gives another", "leave out --pair")
@@ -109,7 +111,7 @@ class TrainedSource:
     @torch.inference_mode()
     def run(self, observers: Sequence[Observer]) -> Run:
         """Run forward once and show the observers what they asked for."""
-        emitter = BlockFeed(observers, verify=self.verify)
+        emitter = BlockFeed(observers, verify=self.verify, measure=self.measure)
 
         def watch(name: str, operation: AttentionOperation, output: Tensor) -> None:
             emitter.emit(site_of(name, operation), operation, output, "scratch")

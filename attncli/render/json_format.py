@@ -51,6 +51,7 @@ def document(view: View, *, weights: bool = True) -> dict[str, Any]:
         **_head(view.header),
         "title": view.header.title,
         "unit": view.unit,
+        **({} if view.measure is None else {"measure": view.measure}),
         **({} if view.top is None else {"top": view.top}),
         "source": asdict(view.header.source) if view.header.source else None,
         "query_tokens": [_token(token) for token in view.query_tokens],

@@ -109,10 +109,11 @@ WEIGHTS = Scale()
 
 def scale_of(grid: MatrixGrid) -> Scale:
     """Return the one scale of all matrices of a grid."""
-    if grid.picture is not None:
+    name = {"share": f"share of {grid.measure}", "size": grid.measure}.get(grid.unit) or "weight"
+    if grid.picture is not None or grid.unit == "size":
         largest = largest_size(grid.matrices) or 1.0  # of hundreds of patches each has little
-        return Scale("weight", 0.0, largest, tuple(part * largest for part in _SQUARES))
-    return signed_scale(largest_size(grid.matrices)) if grid.unit == "signed" else WEIGHTS
+        return Scale(name, 0.0, largest, tuple(part * largest for part in _SQUARES))
+    return signed_scale(largest_size(grid.matrices)) if grid.unit == "signed" else replace(WEIGHTS, name=name)
 
 
 def ranking_scale(view: HeadRanking) -> Scale:

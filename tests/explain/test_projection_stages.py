@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from attncli.capture.projections import Leaf
-from attncli.explain.projection_stages import Joined, Linear, Norm, Rotation, find_way, is_linear, is_norm
+from attncli.capture.projections import Leaf, is_linear, is_norm
+from attncli.explain.projection_stages import Joined, Linear, Norm, Rotation, find_way
 
 N, D = 5, 12
 

@@ -247,11 +247,21 @@ class Shown(Grid):
     source: Source
     unit: NotRequired[
         Annotated[
-            Unit,
+            Literal["weight", "signed", "share", "size"],
             about(
                 "What a value is. weight: after softmax, without dimension, between 0 and 1; a row sums to 1,"
                 " to less where there is an attention sink, to 0 where nothing is allowed. signed: an "
-                "effective weight of any size and sign, whose rows need not sum to 1 (retention)."
+                "effective weight of any size and sign, whose rows need not sum to 1 (retention). share: of the "
+                "row's sum of a measure, between 0 and 1. size: the measure itself, a length from 0 up."
+            ),
+        ]
+    ]
+    measure: NotRequired[
+        Annotated[
+            Literal["value", "norm", "contribution"],
+            about(
+                "What is shown in place of the weights, under the same keys: ‖α·v‖, ‖α·v·W_O‖, or that of the "
+                "whole layer with residual and norm."
             ),
         ]
     ]
@@ -315,7 +325,7 @@ def _each(**properties: object) -> dict[str, object]:
 _IN_RANGE = {"minimum": 0, "maximum": 1.0001}
 _WEIGHTS = _each(weights={"items": {"items": _IN_RANGE}}, top={"items": _each(weight=_IN_RANGE)})
 UNLESS_SIGNED: Mapping[str, object] = {
-    "if": {"properties": {"unit": {"const": "signed"}}, "required": ["unit"]},
+    "if": {"properties": {"unit": {"enum": ["signed", "size"]}}, "required": ["unit"]},
     "else": {"properties": {"attention": _WEIGHTS}},
 }
 """Weights after softmax are not below 0 or above 1, but for rounding."""

@@ -68,7 +68,8 @@ class Pen:
 
         Not where the lowest step is the black that a terminal's ground may be too: a blank would be both.
         """
-        ground_like = self.unit == "weight" and self.options.color == "16" and self.options.colormap == "grey"
+        of_sizes = self.unit in ("weight", "share", "size")
+        ground_like = of_sizes and self.options.color == "16" and self.options.colormap == "grey"
         return bool(self.paints) and self.options.unicode and not ground_like
 
     @property

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from attncli.capture.output_projection import find_output_projection, find_stream
 from attncli.capture.projections import Leaf, weight_of
-from attncli.explain.output_projection import find_output_projection, find_stream
 
 N, D, HEADS = 5, 12, 3
 

@@ -13,8 +13,17 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from attncli.capture.projections import Leaf, of_first_text, same, shaped, tolerance, weight_of
-from attncli.explain.projection_stages import by_position, is_linear, is_norm
+from attncli.capture.projections import (
+    Leaf,
+    by_position,
+    is_linear,
+    is_norm,
+    of_first_text,
+    same,
+    shaped,
+    tolerance,
+    weight_of,
+)
 
 Between = Literal["norm", "gate"]
 
@@ -109,24 +118,50 @@ def _head_gated(gate: Tensor, output: Tensor, given: Tensor, near: float) -> boo
     return False
 
 
+@dataclass(frozen=True)
+class Sum:
+    """Where a residual stream and what is added to it were seen as one sum.
+
+    Args:
+        stream: ``(positions, model_dim)``, before.
+        total: After.
+        place: Of the module that was given the sum, among those that ran after the operation.
+        beside: What a module gave that is in the sum too, where parts run side by side.
+    """
+
+    stream: Tensor
+    total: Tensor
+    place: int
+    beside: Tensor | None
+
+
 def find_stream(before: Sequence[Leaf], after: Sequence[Leaf], projection: OutputProjection) -> Tensor | None:
-    """Find what the layer's output is added to: something seen before whose sum with it is seen afterwards.
+    """Find what the layer's output is added to, ``(positions, model_dim)``; None where no such sum was seen."""
+    found = find_sum(before, after, projection.output, projection.place)
+    return None if found is None else found.stream
+
+
+def find_sum(before: Sequence[Leaf], after: Sequence[Leaf], output: Tensor, place: int) -> Sum | None:
+    """Find what an output is added to: something seen before whose sum with it is seen afterwards.
 
     Where attention and feed-forward network run side by side, the sum that is seen has the network's output in it too.
 
-    Returns:
-        ``(positions, model_dim)``, or None where no such sum was seen: it is then not known.
+    Args:
+        output: ``(positions, model_dim)``.
+        place: Of the module that gave it, in `after`.
     """
-    shape = projection.output.shape
-    known = [shaped(leaf.input, shape) for leaf in before]
-    beside = [shaped(leaf.output, shape) for leaf in (*before, *after) if weight_of(leaf.module) is not None]
-    for leaf in after[projection.place + 1 :]:
-        total = shaped(leaf.input, shape)
+    known = [shaped(leaf.input, output.shape) for leaf in before]
+    streams = [stream for stream in known if stream is not None and bool(stream.any())]
+    beside = [
+        shaped(leaf.output, output.shape) for leaf in (*before, *after) if weight_of(leaf.module) is not None
+    ]
+    for there, leaf in enumerate(after[place + 1 :], place + 1):
+        total, near = shaped(leaf.input, output.shape), tolerance(leaf.input)
         if total is None:
             continue
-        for other in (None, *(output for output in beside if output is not None)):
-            rest = total - projection.output - (0.0 if other is None else other)
-            for stream in known:
-                if stream is not None and bool(stream.any()) and same(rest, stream, tolerance(leaf.input)):
-                    return stream
+        for other in (None, *(one for one in beside if one is not None)):
+            rest = total - output - (0.0 if other is None else other)
+            for stream in streams:
+                if same(rest[:1], stream[:1], near) and same(rest, stream, near):
+                    return Sum(stream, total, there, other)
     return None
