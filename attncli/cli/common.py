@@ -1,10 +1,8 @@
-"""What commands that run a model have in common: where the answer goes, signs of life, and telling what was checked."""
+"""What commands that run a model have in common: where the answer goes, and what was checked."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 from attncli import __version__
 from attncli.cli.options import ARGV, COLORMAPS, OutputOptions
@@ -43,8 +41,6 @@ def plan_output(
         UsageError: The wishes contradict each other.
         WriteError: A file cannot be written.
     """
-    if output.json and output.format not in ("auto", "json"):
-        raise UsageError(f"--json and --format {output.format} contradict each other")
     if output.colormap not in COLORMAPS:
         raise UsageError(
             f"--colormap {output.colormap}: no such colours", did_you_mean(output.colormap, COLORMAPS)
@@ -68,21 +64,6 @@ def plan_output(
             "--top lists keys, and a picture shows all of them", "leave it out, or add -o FILE.csv"
         )
     return found
-
-
-@contextmanager
-def sign_of_life(line: str, output: OutputOptions) -> Iterator[None]:
-    """Show a line on stderr while something takes its time, and take it away afterwards; only on a terminal."""
-    shown = sys.stderr is not None and sys.stderr.isatty() and not output.quiet and not output.no_progress
-    if shown:
-        sys.stderr.write(line)
-        sys.stderr.flush()
-    try:
-        yield
-    finally:
-        if shown:
-            sys.stderr.write("\r" + " " * len(line) + "\r")
-            sys.stderr.flush()
 
 
 def provenance(run: Run | None = None) -> Provenance:

@@ -8,21 +8,18 @@ GPU's.
 
 from __future__ import annotations
 
-import os
-import sys
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
 from attncli.cli.choices import Choices, entries_of
-from attncli.cli.options import DEVICES, OutputOptions, spread
+from attncli.cli.command import spread
+from attncli.cli.options import Device, OutputOptions
+from attncli.cli.rules import Rule
 from attncli.errors import CheckFailed, UsageError, did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from attncli.bench.baseline import Change
     from attncli.bench.results import BenchRequest
 
@@ -34,8 +31,6 @@ EXAMPLES = (
 )
 
 _DTYPES = ("float32", "float64", "bfloat16", "float16")
-_PATIENCE = 0.5
-"""Seconds before progress is shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +71,7 @@ class What:
     dtype: Annotated[
         str, typer.Option(metavar="NAME", help="float32, float64, bfloat16 or float16."), Choices(_DTYPES)
     ] = "float32"
-    device: Annotated[str, typer.Option(metavar="NAME", help="cpu, cuda, cuda:1, mps."), Choices(DEVICES)] = (
-        "cpu"
-    )
+    device: Device = "cpu"
     causal: Annotated[bool, typer.Option("--causal/--no-causal", help="Whether the future is hidden.")] = True
     backward: Annotated[bool, typer.Option("--backward", help="Time the gradients as well.")] = False
 
@@ -88,6 +81,7 @@ class Care:
     """How carefully, and for how long."""
 
     panel: ClassVar[str] = "How"
+    rules: ClassVar = (Rule("--fail-over", needs="--baseline", hint="add --baseline old.json"),)
 
     threads: Annotated[int, typer.Option(metavar="N", min=1, help="Threads of PyTorch.")] = 1
     seed: Annotated[
@@ -117,6 +111,7 @@ def bench(what: What, care: Care, output: OutputOptions) -> None:
     from attncli.bench.lengths import parse_lengths
     from attncli.cli.common import plan_output, provenance
     from attncli.cli.output import deliver
+    from attncli.cli.progress import progress
 
     plan = plan_output(output, "Curves", default="table")
     _check(what, care)
@@ -131,15 +126,12 @@ def bench(what: What, care: Care, output: OutputOptions) -> None:
 
     old = None if care.baseline is None else read_baseline(care.baseline, question, care.threads)
     ledger = BenchResults(question, look_around(what.device, what.dtype), left_out=left_out)
-    tell, clear = _progress(output)
     try:
-        run_bench(ledger, tell)
+        with progress("", output) as update:
+            run_bench(ledger, lambda text: update(text, 0))
     except KeyboardInterrupt:
-        clear()
         deliver(bench_view(ledger, provenance()), plan)  # what is done is not lost
         raise
-    finally:
-        clear()
     changes = [] if old is None else compare(ledger, old)
     deliver(bench_view(ledger, provenance(), changes), plan)
     _fail_if_slower(changes, care)
@@ -157,8 +149,6 @@ def _check(what: What, care: Care) -> None:
     ):
         if not value > least:
             raise UsageError(f"--{name} {value:g}: must be more than {least:g}")
-    if care.fail_over is not None and care.baseline is None:
-        raise UsageError("--fail-over needs something to compare with", "add --baseline old.json")
 
 
 def _question(what: What, care: Care, lengths: tuple[int, ...]) -> tuple[BenchRequest, list[str]]:
@@ -219,22 +209,3 @@ def _fail_if_slower(changes: list[Change], care: Care) -> None:
             f"slower than {limit:g}× the baseline: {told}{more}",
             "if all got slower alike, the machine did: compare on a quiet one",
         )
-
-
-def _progress(output: OutputOptions) -> tuple[Callable[[str], None], Callable[[], None]]:
-    """Return a function that shows a line on stderr in place of the last, and one that takes it away."""
-    shown = sys.stderr is not None and sys.stderr.isatty() and not output.quiet and not output.no_progress
-    started = time.monotonic()
-
-    def tell(text: str) -> None:
-        if shown and time.monotonic() - started > _PATIENCE:
-            room = os.get_terminal_size(sys.stderr.fileno()).columns - 1
-            sys.stderr.write("\r\x1b[K" + text[:room])
-            sys.stderr.flush()
-
-    def clear() -> None:
-        if shown:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
-
-    return tell, clear

@@ -13,7 +13,8 @@ from typing import Annotated
 import typer
 
 from attncli.cli.choices import Choices, entries_of
-from attncli.cli.options import OutputOptions, TextInput, spread
+from attncli.cli.command import spread
+from attncli.cli.options import OutputOptions, TextInput
 
 EXAMPLES = (
     'attncli compare "The animal did not cross the street because it was too tired."',

@@ -16,7 +16,8 @@ from typing import Annotated, Literal, TextIO
 import typer
 
 from attncli import __version__
-from attncli.cli.options import ARGV, OutputOptions, spread
+from attncli.cli.command import spread
+from attncli.cli.options import ARGV, OutputOptions
 from attncli.errors import CheckFailed
 from attncli.memory import available_bytes, human_bytes
 from attncli.record import Provenance

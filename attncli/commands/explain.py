@@ -10,7 +10,8 @@ position encoding does. A text that is just that word is explained by: attncli e
 
 from __future__ import annotations
 
-from attncli.cli.options import ModelOptions, OutputOptions, ScratchOptions, TextInput, spread
+from attncli.cli.command import spread
+from attncli.cli.options import ModelOptions, OutputOptions, ScratchOptions, TextInput
 from attncli.explain.options import ExplainOptions
 
 EXAMPLES = (
@@ -34,7 +35,7 @@ def explain(
     """Explain one row of attention, or a topic."""
     from attncli.explain.run import explain_order, explain_row, explain_scaling, topic_of
 
-    topic = topic_of(text, choice, model)
+    topic = topic_of(text)
     if topic == "scaling":
         explain_scaling(scratch.seed or 0, output)
     elif topic == "order":

@@ -9,7 +9,8 @@ that had no say in choosing the head.
 
 from __future__ import annotations
 
-from attncli.cli.options import ModelOptions, OutputOptions, TextInput, spread
+from attncli.cli.command import spread
+from attncli.cli.options import ModelOptions, OutputOptions, TextInput
 from attncli.find.options import FindOptions, WordOptions
 
 EXAMPLES = (
@@ -31,7 +32,7 @@ def find(
     from attncli.find.words import Search, check_words, rank_in_text
 
     plan = plan_output(output, "HeadRanking", default="table")
-    check_words(text, words, choice, model)
+    check_words(words, model)
     search = Search.of(choice, model, output)
     if words.examples is None:
         assert words.from_ is not None and words.to is not None

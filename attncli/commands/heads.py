@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from attncli.cli.options import ModelOptions, OutputOptions, ScratchOptions, TextInput, spread
+from attncli.cli.command import spread
+from attncli.cli.options import ModelOptions, OutputOptions, ScratchOptions, TextInput
 from attncli.heads.options import CorpusOptions, ProbeOptions, RankingOptions
 
 if TYPE_CHECKING:

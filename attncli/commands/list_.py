@@ -10,7 +10,8 @@ import typer
 
 from attncli import __version__
 from attncli.cli.choices import Choices
-from attncli.cli.options import ARGV, OutputOptions, spread
+from attncli.cli.command import spread
+from attncli.cli.options import ARGV, OutputOptions
 from attncli.errors import UsageError, did_you_mean
 from attncli.record import Provenance
 from attncli.registry import FOLDERS, Entry, Parameter, entries

@@ -8,10 +8,11 @@ matrix of all pairs. With --model it is the mask the model was run with on a tex
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
-from attncli.cli.options import ModelOptions, OutputOptions, ScratchOptions, TextInput, spread
+from attncli.cli.command import spread
+from attncli.cli.options import ModelOptions, OutputOptions, ScratchOptions, TextInput
+from attncli.cli.rules import Rule, check_rules
 from attncli.maps.options import MaskOptions
 
 if TYPE_CHECKING:
@@ -27,26 +28,19 @@ EXAMPLES = (
 )
 
 
-_LONG = 20_000
-"""Patterns of more positions may take seconds to measure."""
-
-
 @spread
 def mask(pattern: MaskOptions, model: ModelOptions, output: OutputOptions) -> None:
     """Show a mask."""
-    from attncli.cli.common import plan_output, sign_of_life
+    from attncli.cli.common import plan_output
     from attncli.cli.output import deliver
-    from attncli.errors import UsageError
+    from attncli.cli.progress import progress
     from attncli.maps.pattern import pattern_view
 
     plan = plan_output(output, "MatrixGrid")
-    if pattern.stride is not None and model.model is None:
-        raise UsageError("--stride is for a model's text", "--model names the model")
     if model.model is not None:
         view = _of_model(pattern, model, output)
     else:
-        long = (pattern.seq_len or 0) > _LONG
-        with sign_of_life("measuring the pattern …", output) if long else nullcontext():
+        with progress("measuring the pattern …", output):
             view = pattern_view(pattern, plan)
     deliver(view, plan)
 
@@ -54,16 +48,10 @@ def mask(pattern: MaskOptions, model: ModelOptions, output: OutputOptions) -> No
 def _of_model(pattern: MaskOptions, model: ModelOptions, output: OutputOptions) -> MatrixGrid:
     """Run a model and keep the masks it used."""
     from attncli.cli.common import choose_kind, provenance, tell_checks
-    from attncli.errors import UsageError
     from attncli.models.opening import open_source
     from attncli.observers.selection import parse_selection
 
-    lengths = (pattern.seq_len, pattern.key_len)
-    if pattern.text is not None or lengths != (None, None) or pattern.settings or pattern.causal is not None:
-        raise UsageError(
-            "with --model, mask takes one text and no --seq-len, --causal or --set",
-            "try: attncli mask --help",
-        )
+    check_rules((Rule("NAME -", excludes="--file", hint="give one of them"),))
     text = TextInput(pattern.name, pattern.file).read("mask --model …")
     source = open_source(text, pattern.pair, model, ScratchOptions(), output, stride=pattern.stride)
     kind = choose_kind(source.kinds, pattern.kind)

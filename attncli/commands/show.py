@@ -7,14 +7,15 @@ A text too long to draw each pair is pooled into a picture of at most 512×512 c
 
 from __future__ import annotations
 
+from attncli.cli.command import spread
 from attncli.cli.options import (
     GenerationOptions,
     ModelOptions,
     OutputOptions,
     ScratchOptions,
     TextInput,
-    spread,
 )
+from attncli.cli.rules import GIVEN
 from attncli.maps.options import ShowOptions
 
 EXAMPLES = (
@@ -47,28 +48,26 @@ def show(
     from attncli.maps.audio import open_sound
     from attncli.maps.image import open_picture
     from attncli.maps.show import MapRequest
-    from attncli.models.opening import check_writing, medium_for, model_name, open_source
+    from attncli.models.opening import medium_for, model_name, open_source
     from attncli.models.shipped import roles_of
     from attncli.observers.selection import parse_selection
 
     default = "table" if choice.top is not None else "heatmap"
     plan = plan_output(output, "MatrixGrid", top=choice.top, default=default)
-    layers = parse_selection("all" if choice.layer is None else choice.layer, "layer")
-    heads = parse_selection("all" if choice.head is None else choice.head, "head")
-    check_writing(writing, model, choice.pair)
+    layers, heads = parse_selection(choice.layer, "layer"), parse_selection(choice.head, "head")
     said = text.read("show")
     medium = medium_for(said, model, output)
     seen = None
     if medium == "sound":
         source, choice = open_sound(said, choice, model, output, writing)
     elif medium == "picture":
-        seen = open_picture(said, choice, model, output, writing, plan.formats)
+        seen = open_picture(said, choice, model, output, plan.formats)
         source, choice = seen.source, seen.choice
     else:
         source = open_source(said, choice.pair, model, scratch, output, writing, choice.stride)
     kind = choose_kind(source.kinds, choice.kind)
     showing = MapRequest(source, kind, layers, heads, choice, laid_over=seen is not None)
-    if model.model is None and choice.layer is None and choice.head is None:
+    if GIVEN.get().keys().isdisjoint(("--model", "--layer", "--head")):
         showing = showing.of_one_head(roles_of(model_name(model, scratch, choice.pair)))
     shown = showing.shown(plan)
     tell_checks(shown.run, output)

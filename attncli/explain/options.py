@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from attncli.cli.choices import Choices
-from attncli.record import KINDS
+from attncli.cli.options import KindName, OneNumber, PairText
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,21 +18,10 @@ class ExplainOptions:
         str | None,
         typer.Option(metavar="TOKEN", help="The row: it, it:2, or a position; the last word by default."),
     ] = None
-    layer: Annotated[
-        str | None, typer.Option(metavar="N", help="0-based; -1 is the last. By default the most telling.")
-    ] = None
-    head: Annotated[
-        str | None, typer.Option(metavar="N", help="0-based; -1 is the last. By default the most telling.")
-    ] = None
-    kind: Annotated[
-        str | None,
-        typer.Option(metavar="KIND", help="encoder, decoder or cross, where a model has several."),
-        Choices(KINDS),
-    ] = None
-    pair: Annotated[
-        str | None,
-        typer.Option(metavar="TEXT", help="Second sentence, or the target text of an encoder–decoder."),
-    ] = None
+    layer: OneNumber = None
+    head: OneNumber = None
+    kind: KindName = None
+    pair: PairText = None
     top: Annotated[
         int | None, typer.Option(metavar="K", min=1, help="List only the K strongest keys; 8 for people.")
     ] = None

@@ -8,7 +8,8 @@ from typing import Annotated, ClassVar
 import typer
 
 from attncli.cli.choices import Choices, entries_of
-from attncli.record import KINDS
+from attncli.cli.options import KindName, Numbers, PairText
+from attncli.cli.rules import Rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +33,9 @@ class RankingOptions:
             metavar="METRIC=X", help="How far above its baseline a head is named: 0.4. May be given again."
         ),
     ] = None
-    layer: Annotated[str, typer.Option(metavar="N", help="0-based: 3, 0,2,5-7, -1 (last) or all.")] = "all"
-    head: Annotated[str, typer.Option(metavar="N", help="0-based: 3, 0,2,5-7, -1 (last) or all.")] = "all"
-    kind: Annotated[
-        str | None,
-        typer.Option(metavar="KIND", help="encoder, decoder or cross, where a model has several."),
-        Choices(KINDS),
-    ] = None
+    layer: Numbers = "all"
+    head: Numbers = "all"
+    kind: KindName = None
     compare_to: Annotated[
         str | None, typer.Option(metavar="FILE", help="JSON of an older run: say which heads changed.")
     ] = None
@@ -49,13 +46,15 @@ class CorpusOptions:
     """What is read, and how."""
 
     panel: ClassVar[str] = "Corpus"
+    rules: ClassVar = (
+        Rule("--field --pair-field", excludes="TEXT", hint="they are for a corpus of JSON lines: use --file"),
+        Rule("--pair", needs="TEXT", hint="--pair-field names a field of a corpus"),
+    )
 
     field: Annotated[
         str | None, typer.Option(metavar="NAME", help="Lines are JSON objects; this field is the text.")
     ] = None
-    pair: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Second sentence, or target text, of the one text.")
-    ] = None
+    pair: PairText = None
     pair_field: Annotated[
         str | None, typer.Option(metavar="NAME", help="The field with the second sentence or target text.")
     ] = None
@@ -86,6 +85,13 @@ class ProbeOptions:
     """Random tokens in place of texts."""
 
     panel: ClassVar[str] = "Probe (with --model, without a text)"
+    rules: ClassVar = (
+        Rule("--probe --ids", excludes="TEXT - --file", hint="a probe makes its own texts"),
+        Rule("--probe --ids", needs="@pretrained", hint="--model names one"),
+        Rule(
+            "--probe --ids", excludes="--min-row --resume --exclude-special", hint="a probe has its own rows"
+        ),
+    )
 
     probe: Annotated[
         str | None,

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from attncli.errors import ReadError, UsageError, did_you_mean
-from attncli.inputs.corpus import BadLine, Record, opened, read_records
+from attncli.inputs.corpus import BadLine, Record, read_records
+from attncli.inputs.text import opened
 from attncli.labels import safe_label
 from attncli.record import Span
 

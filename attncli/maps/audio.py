@@ -6,8 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attncli.cli.common import sign_of_life
 from attncli.cli.options import GenerationOptions, ModelOptions, OutputOptions
+from attncli.cli.progress import progress
+from attncli.cli.rules import check_rules
 from attncli.errors import UsageError
 from attncli.labels import safe_label
 from attncli.models.opening import Opened, load_options
@@ -28,8 +29,8 @@ def open_sound(
         AttnCliError: The sound cannot be read, or an option does not go with it.
     """
     assert model.model is not None
-    _refuse_others(choice, writing)
-    with sign_of_life(f"loading {safe_label(model.model)} …", output):
+    check_rules(choice.rules, "@sound")
+    with progress(f"loading {safe_label(model.model)} …", output):
         from attncli.models.input_kinds import inputs_of
         from attncli.models.loading import load
 
@@ -41,7 +42,7 @@ def open_sound(
                 "name a Whisper",
             )
         loaded = load(model.model, replace(options, head=True))
-    with sign_of_life("listening …", output):
+    with progress("listening …", output):
         from attncli.models.speech import transcribe
 
         heard = transcribe(
@@ -65,15 +66,3 @@ def _heard_part(choice: ShowOptions, frames: int) -> ShowOptions:
     if choice.kind == "encoder" and rows is None and choice.query is None:
         rows = heard
     return replace(choice, key=heard, rows=rows)
-
-
-def _refuse_others(choice: ShowOptions, writing: GenerationOptions) -> None:
-    given = {
-        "--pair": choice.pair is not None,
-        "--stride": choice.stride is not None,
-        "--chat": writing.chat,
-        "--temperature": bool(writing.temperature),
-    }
-    for option, is_given in given.items():
-        if is_given:
-            raise UsageError(f"{option} is for texts: a sound is written down as it is heard", "leave it out")
