@@ -73,7 +73,7 @@ def _declared(annotation: Any, panel: str | None = None) -> Any:
     declared = copy.copy(shared)  # several commands may have the same option
     declared.rich_help_panel = panel
     declared.autocompletion = completer(choices, declared.metavar)
-    return Annotated[annotation.__origin__, declared]
+    return Annotated[annotation.__origin__, declared, *choices]
 
 
 def _given(context: typer.Context, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -193,7 +193,11 @@ class ScratchOptions:
 
     panel: ClassVar[str] = "Untrained scratch model (any of these without --model, or --model scratch)"
     rules: ClassVar = (
-        Rule("--layers --heads --d-model --causal --variant --set", excludes="@trained"),
+        Rule(
+            "--layers --heads --d-model --causal --variant --set",
+            needs="@untrained",
+            hint="a trained model keeps its own: leave it out, or add --model scratch",
+        ),
         Rule("--set", needs="--variant", hint="try: attncli list variants"),
     )
 

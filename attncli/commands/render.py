@@ -44,7 +44,7 @@ class RenderOptions:
             "--layer --head --query --key --top --by --ascending --where",
             excludes="@finding @curves",
             unless="all",
-            hint="it is drawn whole",
+            hint="leave it out: it is drawn whole",
         ),
     )
 

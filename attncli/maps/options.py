@@ -74,9 +74,10 @@ class MaskOptions:
         Rule(
             "--model",
             excludes="TEXT --seq-len --key-len --causal --set",
-            hint="with --model, mask takes one text",
+            hint="with --model, mask takes one text and no sizes or settings",
         ),
-        Rule("--layer --kind --pair --stride", needs="--model", unless="all", hint="--model names one"),
+        Rule("--layer", needs="--model", unless="all", hint="for a pattern's own layer: --set layer=N"),
+        Rule("--kind --pair --stride", needs="--model", hint="--model names one"),
         Rule("TEXT", excludes="--file", hint="give one of them"),
         Rule("TEXT --file", excludes="--seq-len --key-len", hint="give one of them"),
         *STRIDE_RULES,

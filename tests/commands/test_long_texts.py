@@ -193,7 +193,7 @@ def test_windows_go_with_one_text_and_a_pretrained_model(cli: Cli, tiny_bert: st
     ):
         result = cli("show", WINDOWED, *arguments)
         assert result.code == 2 and words in result.err and len(result.err.splitlines()) <= 3, result
-    assert "--model names the model" in cli("mask", "causal", "-n", "4", "--stride", "2").err
+    assert "--stride needs --model" in cli("mask", "causal", "-n", "4", "--stride", "2").err
 
 
 def test_the_mask_of_a_long_decoders_text_is_whole(cli: Cli, tmp_path) -> None:

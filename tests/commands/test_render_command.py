@@ -213,8 +213,8 @@ def test_a_benchmarks_curves_are_drawn_again(cli: Cli, benchmark: Path, tmp_path
 
 
 def test_a_benchmark_has_no_heads_to_pick(cli: Cli, benchmark: Path) -> None:
-    assert "--head: a benchmark is drawn whole" in cli("render", str(benchmark), "--head", "1").err
-    assert "--top: a benchmark is drawn whole" in cli("render", str(benchmark), "--top", "1").err
+    assert "--head cannot be used with a saved benchmark" in cli("render", str(benchmark), "--head", "1").err
+    assert "--top cannot be used with a saved benchmark" in cli("render", str(benchmark), "--top", "1").err
     assert "--by: a benchmark is drawn whole" in cli("render", str(benchmark), "--by", "entropy").err
     assert cli("render", str(benchmark), "-o", "x.npz").code == 2
 

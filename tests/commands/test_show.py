@@ -190,10 +190,10 @@ def test_a_translation_shows_cross_attention_by_itself(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (("-m", "tiny-decoder", "--heads", "2"), 2, "--heads is for the scratch model, not for tiny-decoder"),
-        (("-m", "tiny-decoder", "--variant", "linear"), 2, "--variant is for the scratch model"),
-        (("-m", "tiny-decoder", "--dtype", "float16"), 2, "--dtype is not for tiny-decoder"),
-        (("-m", "tiny-encoder", "--device", "cuda"), 2, "--device is not for tiny-encoder"),
+        (("-m", "tiny-decoder", "--heads", "2"), 2, "--heads needs the scratch model"),
+        (("-m", "tiny-decoder", "--variant", "linear"), 2, "--variant needs the scratch model"),
+        (("-m", "tiny-decoder", "--dtype", "float16"), 2, "--dtype needs a pretrained model"),
+        (("-m", "tiny-encoder", "--device", "cuda"), 2, "--device needs a pretrained model"),
         (("-m", "tiny-encoder", "--pair", "b"), 2, "tiny-encoder takes one text"),
         (("-m", "tiny-decoder", "--generate", "3"), 2, "--generate needs a pretrained model"),
         (("--layer", "2"), 2, "--layer 2: out of range"),

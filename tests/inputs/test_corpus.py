@@ -9,7 +9,8 @@ import pytest
 
 from attncli.errors import ReadError
 from attncli.inputs import corpus
-from attncli.inputs.corpus import BadLine, Line, Record, field_for, opened, read_records, read_texts
+from attncli.inputs.corpus import BadLine, Line, Record, field_for, read_records, read_texts
+from attncli.inputs.text import opened
 
 
 def texts(content: bytes, field: str | None = None) -> list[Line | BadLine]:

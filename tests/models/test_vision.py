@@ -157,7 +157,10 @@ def test_several_queries_make_a_matrix_as_of_a_text(cli: Cli, vit: str, photo: P
 def test_what_does_not_go_with_a_picture_is_refused(cli: Cli, vit: str, photo: Path, tmp_path: Path) -> None:
     for option in (["--words"], ["--pair", "a"], ["--generate", "3"], ["--chat"], ["--stride", "8"]):
         result = cli("show", str(photo), "-m", vit, *option)
-        assert (result.code, result.out) == (2, "") and f"{option[0]} is for texts" in result.err
+        assert (result.code, result.out) == (
+            2,
+            "",
+        ) and f"{option[0]} cannot be used with a picture" in result.err
     missing = cli("show", str(tmp_path / "gone.png"), "-m", vit)
     assert missing.code == 1 and "gone.png: no such file" in missing.err
     text = cli("show", "a cat", "-m", vit)
