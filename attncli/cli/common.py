@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from attncli import __version__
 from attncli.cli.options import ARGV, COLORMAPS, OutputOptions
-from attncli.cli.output import PICTURES, OutputRequest, Plan, plan, say
+from attncli.cli.output import PICTURES, Plan, plan, say
 from attncli.errors import UsageError, did_you_mean
 from attncli.labels import safe_label
 from attncli.record import KINDS, Kind, Provenance, Run
@@ -45,20 +45,7 @@ def plan_output(
         raise UsageError(
             f"--colormap {output.colormap}: no such colours", did_you_mean(output.colormap, COLORMAPS)
         )
-    wish = OutputRequest(
-        format="json" if output.json else output.format,
-        outputs=tuple(output.output or ()),
-        color=output.color,
-        width=output.width,
-        quiet=output.quiet,
-        colormap=output.colormap,
-        raw_tokens=output.raw_tokens,
-        csv_safe=output.csv_safe,
-        no_clobber=output.no_clobber,
-        yes_large=output.yes_large,
-        dpi=output.dpi,
-    )
-    found = plan(wish, view, default=default)
+    found = plan(output, view, default=default)
     if top is not None and PICTURES.issuperset(found.formats):
         raise UsageError(
             "--top lists keys, and a picture shows all of them", "leave it out, or add -o FILE.csv"

@@ -111,7 +111,7 @@ def _shows_all(rows: int, keys: int, plan: Plan) -> bool:
     pairs = rows * keys
     if pairs <= LARGEST_TEXT:
         return True
-    if texts and not plan.wish.yes_large:
+    if texts and not plan.output.yes_large:
         size = human_bytes(pairs * _TEXT_BYTES)
         raise TooLargeError(
             f"{rows:,}×{keys:,} = {pairs:,} pairs would be about {size} as {texts[0]}",

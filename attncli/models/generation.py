@@ -24,7 +24,14 @@ from attncli.labels import fit, safe_label
 from attncli.models.loading import Loaded
 from attncli.models.prepared_text import Prepared, start_token, token_limit
 from attncli.models.pretrained import PretrainedSource
-from attncli.models.stepping import Around, cache_name, explained, last_row_alone, replay
+from attncli.models.stepping import (
+    Around,
+    cache_name,
+    explained,
+    keeps_cache,
+    last_row_alone,
+    replay,
+)
 from attncli.models.tokens import tokens_from_ids
 from attncli.record import AttentionLayer, Kind, Observer, Request, Run, Token, Tokens, WeightBlock
 
@@ -55,12 +62,14 @@ class GeneratedSource:
         start: What the decoder was given at first ``(1, n)``.
         written: The ids it wrote.
         seed: Of the draws; None where there were none.
+        cached: Whether the model keeps keys and values; without, each step reads all from the beginning.
     """
 
     whole: PretrainedSource
     start: Tensor
     written: tuple[int, ...]
     seed: int | None = None
+    cached: bool = True
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
@@ -83,7 +92,7 @@ class GeneratedSource:
             CaptureError: The model's attention cannot be seen, or a self-check failed.
             UsageError: An observer asked for what is not there.
         """
-        if cache_name(self.whole.loaded.model) is None:
+        if not self.cached:
             return replace(self.whole.run(observers), seed=self.seed)
         lengths = {kind: len(self.axes(kind)[1]) for kind in self.kinds}
         emitter = BlockFeed([_Widened(observer, lengths) for observer in observers], verify=self.whole.verify)
@@ -138,7 +147,7 @@ def write(
     note = _note(loaded, ids, len(begun), sampling)
     source = PretrainedSource(loaded, replace(made, notes=(*made.notes, note)), verify)
     seed = sampling.seed if sampling.temperature > 0 else None
-    return GeneratedSource(source, start, tuple(ids), seed)
+    return GeneratedSource(source, start, tuple(ids), seed, keeps_cache(loaded, start))
 
 
 def _generate(loaded: Loaded, inputs: Mapping[str, Tensor], start: Tensor, sampling: Sampling) -> list[int]:
@@ -159,7 +168,7 @@ def _generate(loaded: Loaded, inputs: Mapping[str, Tensor], start: Tensor, sampl
     with explained(loaded), last_row_alone(loaded.model), torch.random.fork_rng():
         torch.manual_seed(sampling.seed)
         made: Tensor = GenerationMixin.generate(loaded.model, **settings)
-    return made[0, start.shape[1] :].tolist()
+    return [int(one) for one in made[0, start.shape[1] :]]
 
 
 def _start(loaded: Loaded, prepared: Prepared, given: Sequence[int]) -> tuple[Tensor, Tokens]:

@@ -42,7 +42,7 @@ def replay(
                 common |= _places(known, start, seen, feed.shape[1])
             with around(seen):
                 outputs = model(**{name: feed}, **{str(cache_name(model)): cache}, **common)
-            cache = getattr(outputs, "past_key_values", getattr(outputs, "cache", None))
+            cache = _cache_of(outputs)
             seen += feed.shape[1]
 
 
@@ -50,6 +50,20 @@ def cache_name(model: Any) -> str | None:
     """Return how a model calls its cache, which transformers has renamed; None where it has none."""
     known = inspect.signature(model.forward).parameters
     return next((name for name in ("cache", "past_key_values") if name in known), None)
+
+
+@torch.inference_mode()
+def keeps_cache(loaded: Loaded, start: Tensor) -> bool:
+    """Return whether a model keeps keys and values of what it has read; some do only in the library's own loop."""
+    model = loaded.model
+    if cache_name(model) is None or model.config.is_encoder_decoder:
+        return cache_name(model) is not None
+    with explained(loaded):
+        return _cache_of(model(input_ids=start[:, :1], use_cache=True)) is not None
+
+
+def _cache_of(outputs: Any) -> Any:
+    return getattr(outputs, "past_key_values", getattr(outputs, "cache", None))
 
 
 def _places(known: Collection[str], like: Tensor, seen: int, new: int) -> dict[str, Tensor]:
