@@ -101,7 +101,8 @@ def deliver(view: View, to: Plan, pictures: View | None = None) -> None:
         TooLargeError: So many numbers as text would help nobody.
         WriteError: A file could not be written; none is left half-written.
     """
-    _check_size(view, to)
+    if isinstance(view, MatrixGrid):
+        refuse_too_many(to, len(view.matrices), len(view.query_tokens), len(view.key_tokens), view.top)
     drawn = view if pictures is None else pictures
     for path, name in to.files:
         _write_file(path, _render(name, drawn if name in PICTURES else view, _options_for_file(to)), to)
@@ -292,11 +293,6 @@ def _format_of_file(output: str, asked: str, formats: Mapping[str, registry.Entr
             f"give the file the ending {_suffix(formats[asked])}, or leave --format out",
         )
     return name
-
-
-def _check_size(view: View, to: Plan) -> None:
-    if isinstance(view, MatrixGrid):
-        refuse_too_many(to, len(view.matrices), len(view.query_tokens), len(view.key_tokens), view.top)
 
 
 def refuse_too_many(

@@ -9,6 +9,7 @@ from typing import Any
 
 from attncli.errors import ModelError
 from attncli.labels import safe_label
+from attncli.models.tokens import load_tokenizer
 
 _SAFE, _SAFE_INDEX = "model.safetensors", "model.safetensors.index.json"
 _PICKLE, _PICKLE_INDEX = "pytorch_model.bin", "pytorch_model.bin.index.json"
@@ -24,6 +25,8 @@ _TOKENIZERS = (
 )
 _READ = (".json", ".safetensors", ".txt", ".model", ".spm")
 """Endings of files that loading may read."""
+
+_TOKENIZER_SETTINGS = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json")
 
 
 def check_folder(folder: Path, name: str, *, allow_pickle: bool, tokenizer: bool) -> None:
@@ -154,3 +157,12 @@ def _check_safetensors(file: Path) -> None:
             opened.keys()
     except (SafetensorError, OSError) as error:
         raise ModelError(f"{safe_label(str(file))}: truncated or corrupted ({error})") from error
+
+
+def check_tokenizer_files(folder: Path) -> None:
+    """Raise for the file of a tokenizer that is broken, if any is."""
+    for name in _TOKENIZER_SETTINGS:
+        if (folder / name).is_file():
+            read_json(folder / name, safe_label(str(folder)))
+    if (folder / "tokenizer.json").is_file():
+        load_tokenizer(folder)
