@@ -24,7 +24,7 @@ def choose_kind(kinds: Sequence[Kind], asked: str | None) -> Kind:
         if kind == asked:
             return kind
     if asked not in KINDS:
-        raise UsageError(f"--kind {asked}: no such kind", did_you_mean(asked, KINDS))
+        raise UsageError(f"--kind {asked}: unknown kind", did_you_mean(asked, KINDS))
     hint = "of an encoder–decoder, --pair TEXT gives the target side" if kinds == ("encoder",) else None
     raise UsageError(f"--kind {asked}: there is only {' and '.join(kinds)} attention here", hint)
 
@@ -43,13 +43,11 @@ def plan_output(
     """
     if output.colormap not in COLORMAPS:
         raise UsageError(
-            f"--colormap {output.colormap}: no such colours", did_you_mean(output.colormap, COLORMAPS)
+            f"--colormap {output.colormap}: unknown colormap", did_you_mean(output.colormap, COLORMAPS)
         )
     found = plan(output, view, default=default)
     if top is not None and PICTURES.issuperset(found.formats):
-        raise UsageError(
-            "--top lists keys, and a picture shows all of them", "leave it out, or add -o FILE.csv"
-        )
+        raise UsageError("--top is for lists; a picture shows all keys", "leave it out, or add -o FILE.csv")
     return found
 
 

@@ -72,7 +72,7 @@ def plan(output: OutputOptions, view: str, *, default: str = "heatmap") -> Plan:
     asked = "json" if output.json else output.format
     if asked != "auto" and asked not in formats:
         known = asked in registry.entries("formats")
-        why = "this answer has no such form" if known else "no such format"
+        why = "not available for this command" if known else "unknown format"
         raise UsageError(f"--format {asked}: {why}", did_you_mean(asked, ["auto", *formats]))
     outputs = output.output or []
     files = [(Path(name), _format_of_file(name, asked, formats)) for name in outputs if name != "-"]
@@ -281,10 +281,11 @@ def _format_of_file(output: str, asked: str, formats: Mapping[str, registry.Entr
         others = {ending for entry in registry.entries("formats").values() for ending in _suffixes(entry)}
         if suffix in others:
             raise UsageError(
-                f"{shown}: this answer has no {suffix} form", f"it has {', '.join(sorted(by_suffix))}"
+                f"{shown}: this command cannot write {suffix} files",
+                f"choose from: {', '.join(sorted(by_suffix))}",
             )
         if asked == "auto":
-            raise UsageError(f"{shown}: its ending names no format", f"use {', '.join(sorted(by_suffix))}")
+            raise UsageError(f"{shown}: unknown file ending", f"use {', '.join(sorted(by_suffix))}")
         return asked
     data = {name for name, entry in formats.items() if name not in _HUMAN and not entry.attributes["binary"]}
     if asked != name and {asked, name} <= data:

@@ -1,7 +1,7 @@
 """attncli show: Show which tokens attend to which, in any model's heads.
 
-Rows are queries, columns are keys. Without --model a small trained model that comes with attncli attends, tiny-decoder,
-and shows the one of its heads that has most to say of the text, unless --layer or --head ask for others.
+Rows are queries, columns are keys. Without --model the small trained model tiny-decoder is used, which comes with
+attncli; of its heads the one that says most about the text is shown, unless --layer or --head is given.
 A text too long to draw each pair is pooled into a picture of at most 512×512 cells; --rows looks into it.
 """
 

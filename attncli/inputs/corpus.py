@@ -135,12 +135,12 @@ def _text(line: str, field: str | None) -> str:
         raise _Unusable(f'no field "{shown}"')
     text = values[field]
     if not isinstance(text, str):
-        raise _Unusable(f'its field "{shown}" is no text')
+        raise _Unusable(f'its field "{shown}" is not text')
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
         raise _Unusable(
-            f'its field "{shown}" has half a surrogate pair at character {error.start}'
+            f'its field "{shown}" has an unpaired surrogate at character {error.start}'
         ) from error
     return text
 
@@ -153,5 +153,5 @@ def _object(line: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise _Unusable("not JSON that can be read") from error
     if not isinstance(values, dict):
-        raise _Unusable("no JSON object")
+        raise _Unusable("not a JSON object")
     return values

@@ -38,8 +38,8 @@ def open_sound(
         family = inputs_of(model.model, options).family
         if family != "whisper":
             raise UsageError(
-                f"{safe_label(model.model)} ({family}): attncli shows how Whisper models hear, and no others",
-                "name a Whisper",
+                f"{safe_label(model.model)} ({family}): for sounds, attncli supports only Whisper models",
+                "name a Whisper model",
             )
         loaded = load(model.model, replace(options, head=True))
     with progress("listening …", output):

@@ -28,6 +28,7 @@ class ShowOptions:
 
     rules: ClassVar = (
         *STRIDE_RULES,
+        Rule("--query", excludes="--rows", hint="give one of them"),
         Rule("--pair --stride --chat --temperature", excludes="@sound", hint="it is for texts: leave it out"),
         Rule(
             "--pair --stride --words --generate --chat",
@@ -104,7 +105,7 @@ class MaskOptions:
     causal: Annotated[
         bool | None,
         typer.Option(
-            "--causal/--no-causal", help="Hide the future, or not; by default what the pattern does."
+            "--causal/--no-causal", help="Whether later keys are hidden; by default as the pattern defines."
         ),
     ] = None
     settings: Annotated[

@@ -44,7 +44,7 @@ class Sampling:
 
     Args:
         tokens: How many are written at most; fewer where the model ends its text.
-        temperature: 0 takes the likeliest; above, tokens are drawn from softmax(logits / temperature).
+        temperature: 0 takes the likeliest; above, tokens are drawn, by the model's own settings for the rest.
         seed: Of the draws.
     """
 
@@ -137,7 +137,7 @@ def write(
     """
     if not loaded.model.config.is_encoder_decoder and "decoder" not in prepared.queries:
         raise UsageError(
-            f"--generate: {loaded.name} ({loaded.family}) reads both ways: it does not write",
+            f"--generate: {loaded.name} ({loaded.family}) is an encoder, which cannot generate",
             "name a decoder",
         )
     start, begun = _start(loaded, prepared, prompt)
@@ -165,7 +165,8 @@ def _generate(loaded: Loaded, inputs: Mapping[str, Tensor], start: Tensor, sampl
             settings[name] = EncoderDecoderCache(DynamicCache(), DynamicCache())
     else:
         settings |= {"input_ids": start, "attention_mask": torch.ones_like(start)}
-    with explained(loaded), last_row_alone(loaded.model), torch.random.fork_rng():
+    devices = [loaded.device] if loaded.device.type == "cuda" else []
+    with explained(loaded), last_row_alone(loaded.model), torch.random.fork_rng(devices):
         torch.manual_seed(sampling.seed)
         made: Tensor = GenerationMixin.generate(loaded.model, **settings)
     return [int(one) for one in made[0, start.shape[1] :]]
@@ -251,7 +252,7 @@ def _placed(operation: AttentionOperation, kind: Kind, seen: int) -> AttentionOp
     first_key = seen + operation.rows - operation.keys
     if first_key < 0:
         raise CaptureError(
-            f"{operation.keys} keys after {seen + operation.rows} tokens: this model lengthens or joins its axes inside"
+            f"{operation.keys} keys after {seen + operation.rows} tokens: the model changes the number of keys inside"
         )
     return replace(operation, first_query=seen, first_key=first_key)
 

@@ -209,8 +209,8 @@ def _checked_folder(name: str, options: LoadOptions, tokenizer: bool) -> Path | 
     named = Path(name).expanduser().exists()
     if named and options.revision is not None:
         raise UsageError(
-            f"--revision {safe_label(options.revision)}: {safe_label(name)} is a folder, which has but one",
-            "leave it out; it is for names on the hub",
+            f"--revision {safe_label(options.revision)}: {safe_label(name)} is a folder and has no revisions",
+            "leave it out; it is for models on the hub",
         )
     try:
         if not is_gguf(folder):

@@ -19,7 +19,7 @@ from attncli.record import Kind, Observer, Run, Tokens
 if TYPE_CHECKING:
     from attncli.models.loading import Loaded, LoadOptions
 
-_WHISPER = "of models of sounds attncli shows Whisper's alone"
+_WHISPER = "for sounds, attncli supports only Whisper models"
 
 
 class Opened(Protocol):
@@ -60,9 +60,7 @@ def open_source(
     for one in (text, pair):
         refuse_medium(one)
     if is_file(text) and not output.quiet:
-        say(
-            f'note: "{safe_label(text)}" is a file, and its name is the text here: --file reads what is in it'
-        )
+        say(f'note: "{safe_label(text)}" is a file, but its name was used as the text; --file reads the file')
     name = model_name(model, scratch, pair)
     if name == "scratch":
         return _open_scratch(text, pair, model, scratch)
@@ -135,7 +133,7 @@ def check_reads(model: ModelOptions, output: OutputOptions, text: str | None = N
     hint = "try: attncli show photo.jpg --model NAME" if takes.picture else _WHISPER
     if takes.family == "whisper":
         hint = "try: attncli show speech.wav --model NAME"
-    raise UsageError(f"{safe_label(model.model)} ({takes.family}) takes no text, but {takes}", hint)
+    raise UsageError(f"{safe_label(model.model)} ({takes.family}) takes {takes}, not text", hint)
 
 
 def model_name(model: ModelOptions, scratch: ScratchOptions, pair: str | None = None) -> str:
@@ -148,7 +146,7 @@ def model_name(model: ModelOptions, scratch: ScratchOptions, pair: str | None = 
         return model.model
     if (given := scratch.given()) and not set(given) - {"--heads", "--layers"}:
         hint = f"did you mean {given[0].removesuffix('s')}? Or add --model scratch"
-        raise UsageError(f"{given[0]} is the size of the untrained scratch model", hint)
+        raise UsageError(f"{given[0]} sets the size of the untrained scratch model", hint)
     asked = scratch.given() or pair is not None or scratch.seed is not None
     return "scratch" if asked else DEFAULT
 

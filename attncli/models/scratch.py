@@ -319,7 +319,7 @@ def open_variant(name: str, settings: Sequence[str], *, causal: bool, length: in
         The variant ready to use, and whether it is causal: as asked, or always where it has no other form.
 
     Raises:
-        UsageError: There is no such variant or parameter, or it has no causal form.
+        UsageError: There is unknown variant or parameter, or it has no causal form.
     """
     module = registry.load("variants", name)
     entry = registry.entries("variants")[name]

@@ -206,7 +206,7 @@ def test_more_than_the_model_reads_is_refused_with_what_fits() -> None:
 
 
 def test_an_encoder_does_not_write() -> None:
-    with pytest.raises(UsageError, match="reads both ways"):
+    with pytest.raises(UsageError, match="is an encoder"):
         write(loaded("bert", SMALL | {"is_decoder": False}), prompt("encoder"), Sampling(2))
 
 
