@@ -15,20 +15,12 @@ from attncli import registry
 from attncli.cli.options import OutputOptions
 from attncli.errors import ClosedPipe, TooLargeError, UsageError, WriteError, did_you_mean
 from attncli.labels import safe_label, visible_controls
-from attncli.render import Format, Options
+from attncli.render import Format, Options, formats_with, listing_formats
 from attncli.terminal import Abilities, abilities, silence
 from attncli.view import MatrixGrid, View
 
 LARGEST_TEXT = 10_000_000
 """More numbers than this are not written as text unless asked for with --yes-large."""
-
-LISTS = frozenset({"table", "md", "csv", "tsv", "json", "ndjson"})
-"""Formats that show no more than the strongest keys of each row where a view has a `top`."""
-
-PICTURES = frozenset({"heatmap", "png", "svg", "pdf"})
-"""Formats that pool what they cannot draw: there a pooled answer shows as much, in less memory."""
-
-_HUMAN = ("heatmap", "table", "steps", "diagram")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +45,7 @@ class Plan:
     @property
     def lists(self) -> bool:
         """Whether all of them show no more than each row's strongest keys where just these are wanted."""
-        return LISTS.issuperset(self.formats)
+        return listing_formats() >= self.formats
 
 
 def plan(output: OutputOptions, view: str, *, default: str = "heatmap") -> Plan:
@@ -105,13 +97,15 @@ def deliver(view: View, to: Plan, pictures: View | None = None) -> None:
         refuse_too_many(to, len(view.matrices), len(view.query_tokens), len(view.key_tokens), view.top)
     drawn = view if pictures is None else pictures
     for path, name in to.files:
-        _write_file(path, _render(name, drawn if name in PICTURES else view, _options_for_file(to)), to)
+        _write_file(
+            path, _render(name, drawn if name in formats_with("draws") else view, _options_for_file(to)), to
+        )
     options = _options_for_screen(to)
     if to.stdout is not None:
-        shown = drawn if to.stdout in PICTURES else view
+        shown = drawn if to.stdout in formats_with("draws") else view
         write_stdout(_render(to.stdout, shown, options), to.screen)
     is_bare = to.stdout == "table" and not options.terminal  # a table in a pipe
-    if (is_bare or to.stdout not in _HUMAN) and not to.output.quiet:
+    if (is_bare or to.stdout not in formats_with("notes")) and not to.output.quiet:
         for note in view.header.notes:
             say(f"note: {note}")
 
@@ -287,7 +281,7 @@ def _format_of_file(output: str, asked: str, formats: Mapping[str, registry.Entr
         if asked == "auto":
             raise UsageError(f"{shown}: unknown file ending", f"use {', '.join(sorted(by_suffix))}")
         return asked
-    data = {name for name, entry in formats.items() if name not in _HUMAN and not entry.attributes["binary"]}
+    data = {n for n, one in formats.items() if not (one.attributes.get("notes") or one.attributes["binary"])}
     if asked != name and {asked, name} <= data:
         raise UsageError(
             f"--format {asked} and -o {shown} contradict each other",
@@ -313,7 +307,7 @@ def refuse_too_many(
     columns = columns if top is None else min(top, columns)
     count = maps * rows * columns
     names = [name for _, name in to.files] + ([to.stdout] if to.stdout else [])
-    texts = [name for name in names if name in ("json", "ndjson", "csv", "tsv", "md")]
+    texts = [name for name in names if name in listing_formats() - formats_with("notes")]
     if count > LARGEST_TEXT and texts:
         shape = f"{'at least ' * at_least}{maps} map{'s' if maps > 1 else ''} of {rows:,}×{columns:,}"
         less = "-o run.npz, --top K" if top is None else "-o run.npz"

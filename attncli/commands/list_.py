@@ -1,4 +1,4 @@
-"""attncli list: List the available variants, masks, formats, metrics, sources and models."""
+"""attncli list: List the available variants, masks, inputs, formats, metrics, sources and models."""
 
 from __future__ import annotations
 

@@ -29,12 +29,6 @@ class ShowOptions:
     rules: ClassVar = (
         *STRIDE_RULES,
         Rule("--query", excludes="--rows", hint="give one of them"),
-        Rule("--pair --stride --chat --temperature", excludes="@sound", hint="it is for texts: leave it out"),
-        Rule(
-            "--pair --stride --words --generate --chat",
-            excludes="@picture",
-            hint="it is for texts: leave it out",
-        ),
     )
 
     pair: PairText = None

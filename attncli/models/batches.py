@@ -10,6 +10,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from attncli.batch import Axis, Batch, Shuffled
 from attncli.errors import ModelError
 from attncli.inputs.corpus import BadLine, Line
 from attncli.models.loading import Loaded
@@ -24,7 +25,7 @@ from attncli.models.prepared_text import (
 )
 from attncli.models.pretrained import PretrainedSource
 from attncli.models.tokens import positions, tokens_from_ids
-from attncli.record import Axis, Batch, Kind, Observer, Run, Shuffled
+from attncli.record import Kind, Observer, Run
 from attncli.segmentation import is_punctuation
 
 

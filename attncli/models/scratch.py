@@ -151,8 +151,8 @@ class Observation:
         heads = weights.shape[1]
         allowed = weights != 0
         mask = None if bool(allowed.all()) else allowed
-        site = AttentionLayer(self.kind, self.layer, heads, heads, f"{self.module}.attention")
-        self.emitter.emit_weights(site, weights, mask, "scratch", sum_to_one=sum_to_one)
+        layer = AttentionLayer(self.kind, self.layer, heads, heads, f"{self.module}.attention")
+        self.emitter.emit_weights(layer, weights, mask, "scratch", sum_to_one=sum_to_one)
 
 
 class ScratchSource:
@@ -223,7 +223,7 @@ class ScratchSource:
 
     @property
     def network(self) -> nn.Module:
-        """All layers, under the names that its sites go by."""
+        """All layers, by their names."""
         return nn.ModuleDict(dict(self._stacks))
 
     @property
@@ -260,7 +260,7 @@ class ScratchSource:
         variant = self._mixing.entry if self._mixing else None
         return Run(
             source=SourceInfo("scratch", "scratch", family=variant.name if variant else "full"),
-            sites=tuple(emitter.sites),
+            attention_layers=tuple(emitter.attention_layers),
             queries={kind: pair[0] for kind, pair in axes.items()},
             keys={kind: pair[1] for kind, pair in axes.items()},
             reports=tuple(emitter.reports),

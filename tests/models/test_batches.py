@@ -7,10 +7,10 @@ import functools
 import pytest
 import torch
 
+from attncli.batch import Batch
 from attncli.inputs.corpus import BadLine, Line
 from attncli.models.batches import BatchedModel, Encoded, RowRule
 from attncli.models.loading import Loaded, load
-from attncli.record import Batch
 
 TEXTS = ["the animal was tired .", "it", "it was too tired"]
 
