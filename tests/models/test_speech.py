@@ -150,5 +150,5 @@ def test_a_whisper_without_its_preprocessor_is_told(whisper: str, speech: str, t
     for file in Path(whisper).iterdir():
         if file.name != "preprocessor_config.json":
             (tmp_path / file.name).write_bytes(file.read_bytes())
-    with pytest.raises(ModelError, match=r"no preprocessor_config.json that can be read"):
+    with pytest.raises(ModelError, match=r"no readable preprocessor_config.json"):
         transcribe(load(str(tmp_path), LoadOptions(head=True)), Path(speech))

@@ -85,7 +85,7 @@ def bomb() -> bytes:
 
 
 def test_what_is_no_picture_is_told_in_one_line(tmp_path: Path, photo: Path) -> None:
-    bad = {"not a readable picture": b"hello", "cannot be read": cut(photo), "may be a trap": bomb()}
+    bad = {"not a readable picture": b"hello", "cannot be read": cut(photo), "too many pixels": bomb()}
     for words, content in bad.items():
         path = tmp_path / "bad.png"
         path.write_bytes(content)
@@ -171,7 +171,7 @@ def test_a_model_must_say_how_it_wants_pictures(cli: Cli, photo: Path, tmp_path:
     folder = tiny.write_vit(tmp_path / "vit")
     (folder / "preprocessor_config.json").unlink()
     result = cli("show", str(photo), "-m", str(folder))
-    assert result.code == 4 and "no preprocessor_config.json" in result.err
+    assert result.code == 4 and "no readable preprocessor_config.json" in result.err
 
 
 @pytest.mark.parametrize(
