@@ -66,7 +66,7 @@ class Corpus:
     probe: str | None = None
 
 
-def metric_named(by: str, known: Iterable[str], wrong: str = "no such metric") -> str:
+def metric_named(by: str, known: Iterable[str], wrong: str = "unknown metric") -> str:
     """Return the metric that ``--by`` names; dashes may stand for underscores.
 
     Args:

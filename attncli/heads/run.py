@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 
 from attncli.cli.common import provenance
 from attncli.cli.options import OutputOptions
 from attncli.cli.output import Plan, deliver, say
-from attncli.cli.progress import texts_done
+from attncli.cli.progress import Update, progress
 from attncli.errors import CheckFailed, ReadError, UsageError
 from attncli.heads.changes import changes_since, with_changes
 from attncli.heads.corpus_run import CorpusRun, Interrupted, PassSettings
@@ -49,10 +50,10 @@ def find(question: HeadsRequest, ranks: Ranks, output: OutputOptions) -> CorpusS
         raise UsageError("several ranks cannot share stdin", "give the corpus with --file")
     size = None if question.lines is None else question.lines.size
     shown = ranks.is_first and question.lines is not None
-    with texts_done(size, output, shown=shown) as done:
+    with progress("texts", output, total=size, shown=shown) as update:
         tell = _teller(question, output)
         tell_bad = tell if ranks.is_first else lambda bad: None
-        run = CorpusRun(question.source, ledger, way, tell_bad, tell, done)
+        run = CorpusRun(question.source, ledger, way, tell_bad, tell, _tell_rate(update, ledger.texts))
         try:
             if question.probe is not None:
                 from attncli.models.batches import BatchedModel
@@ -166,6 +167,21 @@ def _answer(ledger: CorpusState, question: HeadsRequest, wanted: RankingRequest)
         changes,
         notes,
     )
+
+
+def _tell_rate(update: Update, before: int) -> Callable[[int, int], None]:
+    """Return what is called with how many bytes more and how many texts in all are done.
+
+    Args:
+        before: Texts of an earlier run.
+    """
+    started = time.monotonic()
+
+    def tell(size: int, texts: int) -> None:
+        rate = (texts - before) / max(time.monotonic() - started, 1e-9)
+        update(f"{texts:,} texts, {rate:,.0f} texts/s", size)
+
+    return tell
 
 
 def _rule(question: HeadsRequest) -> str:
