@@ -10,7 +10,8 @@ import typer
 from attncli.cli.choices import FILES, FOLDERS, MODELS, Choices
 from attncli.cli.options import KindName, Numbers, PairText
 from attncli.cli.rules import Rule
-from attncli.diff.document import METRICS
+
+METRICS = ("distance", "divergence", "max_abs")
 
 
 @dataclass(frozen=True, slots=True)
