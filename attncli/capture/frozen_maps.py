@@ -1,9 +1,9 @@
 """Norms and gains as the linear maps that they are at the vectors they were given.
 
-A norm divides each vector by a scale of its own. With the scale of the very vector that was seen, what is left is linear,
-``z ↦ γ ⊙ (z − mean(z)) / s``, so that it may be taken through the parts that the vector is a sum of. γ, the mean and the
-bias are found by giving the module a few vectors: no family's names are known. What does not come out as the module
-gave it is no such map.
+A norm divides each vector by a scale of its own. With the scale of the very vector that was seen, what is left is
+linear, ``z ↦ γ ⊙ (z − mean(z)) / s``, so that it may be taken through the parts that the vector is a sum of. γ, the
+mean and the bias are found by giving the module a few vectors: no family's names are known. What does not come out as
+the module gave it is no such map.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
     after  = norm?( stream + gain?(heads · W_O + b_O) )
 
-Each part is found by what it computes (`output_projection`, `frozen_maps`); a layer that does something else is said to.
+Each part is found by what it computes (`output_projection`, `frozen_maps`). Of a layer that does something else it is
+said what was not found.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """What a head carries from where it looks, in place of its weights.
 
-    value          ‖α · v‖                       the value vectors' length
-    norm           ‖α · v · W_O(head)‖           what reaches the layer's output
-    contribution   ‖LN(Σ_heads α · v · W_O + residual)‖     what reaches the layer's output after residual and norm
+    value          ‖α · v‖                                 the value vectors' length
+    norm           ‖α · v · W_O(head)‖                     what the head adds to the layer's output
+    contribution   ‖LN(Σ_heads α · v · W_O + residual)‖    what the layer gives on, with residual and norm
 
-α is one number for a key and a row, so the first two are the weights times a length that is computed once for each key and
-head. The third is the length of a sum over the heads: ``√(αᵀ G α)`` with the products G of the heads' vectors at each key.
-So nothing of the size rows × keys × vector is ever made. The biases b_O and of norms belong to no key and are left out.
+α is one number for a key and a row, so the first two are the weights times a length that is computed once for each
+key and head. The third is the length of a sum over the heads: ``√(αᵀ G α)`` with the products G of the heads' vectors
+at each key. So nothing of the size rows × keys × vector is ever made. The biases of W_O and of norms belong to no key
+and are left out.
 
 Reference:
     Kobayashi, Kuribayashi, Yokoi, Inui 2020, Attention is Not Only a Weight, eq. 5, arXiv 2004.10102; the same 2021,
@@ -197,7 +198,8 @@ def _lengths(operation: AttentionOperation, parts: LayerParts) -> Float[Tensor, 
     assert operation.value is not None
     small = torch.linalg.qr(_matrices(parts, operation.heads).mT, mode="r").R
     value = operation.value.double().repeat_interleave(operation.heads // operation.value.shape[1], dim=1)
-    return (value @ small.mT).norm(dim=-1)
+    lengths: Tensor = (value @ small.mT).norm(dim=-1)
+    return lengths
 
 
 class _Joined(Measuring):

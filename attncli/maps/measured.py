@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import replace
-from typing import Protocol, cast
 
 import torch
-from torch import nn
 
 from attncli.capture.layer_parts import PartsFinder
 from attncli.capture.measures import Measure, MeasureName
@@ -15,18 +13,13 @@ from attncli.capture.projections import Leaves
 from attncli.errors import UsageError
 from attncli.models.generation import GeneratedSource
 from attncli.models.opening import Opened
+from attncli.models.pretrained import PretrainedSource
+from attncli.models.scratch import ScratchSource
+from attncli.models.trained import TrainedSource
 from attncli.models.windows import StridedSource
 from attncli.record import Kind
 
-
-class _Watchable(Opened, Protocol):
-    """A source whose modules can be watched while it runs."""
-
-    measure: Measure | None
-
-    @property
-    def network(self) -> nn.Module:
-        """What holds all its modules."""
+_Whole = PretrainedSource | TrainedSource | ScratchSource
 
 
 def measured(source: Opened, kind: Kind, name: MeasureName, *, raw: bool) -> tuple[Opened, Measure]:
@@ -38,42 +31,40 @@ def measured(source: Opened, kind: Kind, name: MeasureName, *, raw: bool) -> tup
     if name == "contribution":
         _check_contribution(source, kind)
     measure = Measure(name, raw, from_start=not isinstance(source, StridedSource))
+    whole = copy(_whole(source))
     if name != "value":
-        network = cast(_Watchable, _whole(source))
-        leaves = Leaves(network.network)
+        leaves = Leaves(whole.network)
         finder = PartsFinder(kind, leaves)
         with leaves.watching(), torch.inference_mode():
-            network.run([finder])
+            whole.run([finder])
             finder.close()
         measure.parts = finder.found
-    return _showing(source, measure), measure
+    whole.measure = measure
+    if isinstance(source, StridedSource | GeneratedSource):
+        assert isinstance(whole, PretrainedSource)
+        parted = {"first" if isinstance(source, StridedSource) else "whole": whole}
+        return replace(source, **parted), measure  # type: ignore[arg-type]  # each has its own field
+    return whole, measure
 
 
 def _check_contribution(source: Opened, kind: Kind) -> None:
-    other = "leave out {}, or ask for --measure norm"
     if kind == "cross":
         raise UsageError(
             "--measure contribution: in cross-attention the residual belongs to none of the keys",
             "--measure norm",
         )
-    for type_, option in ((StridedSource, "--stride"), (GeneratedSource, "--generate")):
-        if isinstance(source, type_):
-            raise UsageError(
-                f"--measure contribution reads a whole text at once, and {option} does not",
-                other.format(option),
-            )
+    if isinstance(source, StridedSource | GeneratedSource):
+        option = "--stride" if isinstance(source, StridedSource) else "--generate"
+        raise UsageError(
+            f"--measure contribution reads a whole text at once, and {option} does not",
+            f"leave out {option}, or ask for --measure norm",
+        )
 
 
-def _whole(source: Opened) -> Opened:
+def _whole(source: Opened) -> _Whole:
     """Return what runs once: of windows the first, of steps all together. Output projections are the same in all."""
     if isinstance(source, StridedSource):
         return source.first
-    return source.whole if isinstance(source, GeneratedSource) else source
-
-
-def _showing(source: Opened, measure: Measure) -> Opened:
-    whole = copy(_whole(source))
-    cast(_Watchable, whole).measure = measure
-    if isinstance(source, StridedSource):
-        return replace(source, first=whole)
-    return replace(source, whole=whole) if isinstance(source, GeneratedSource) else whole
+    whole = source.whole if isinstance(source, GeneratedSource) else source
+    assert isinstance(whole, _Whole)
+    return whole

@@ -21,7 +21,7 @@ from attncli.render import formats_with, listing_formats
 from attncli.view import MatrixGrid, Pooling
 
 if TYPE_CHECKING:
-    from attncli.capture.measures import Measure, MeasureName
+    from attncli.capture.measures import Measure
     from attncli.observers.pooled import PooledPicture
 
 How = Literal["max", "mean"]
@@ -67,8 +67,6 @@ class MapRequest:
         """
         name, raw = self.wanted.measure, self.wanted.raw
         if name == "weight":
-            if raw:
-                raise UsageError("--raw is for --measure", "add --measure norm, or another")
             return self
         from attncli.capture.measures import MEASURES
         from attncli.maps.measured import measured
@@ -77,13 +75,13 @@ class MapRequest:
             raise UsageError(f"--measure {name}: no such measure", did_you_mean(name, MEASURES))
         heads = self.heads
         if name == "contribution":
-            if self.wanted.head not in (None, "all"):
+            if self.wanted.head != "all":
                 raise UsageError(
                     "--measure contribution is of a whole layer: its heads' vectors are added up first",
                     "leave out --head, or ask for --measure norm",
                 )
             heads = parse_selection("all", "head")
-        source, measure = measured(self.source, self.kind, cast("MeasureName", name), raw=raw)
+        source, measure = measured(self.source, self.kind, name, raw=raw)
         return replace(self, source=source, measure=measure, heads=heads)
 
     def of_one_head(self, roles: Sequence[HeadRole]) -> MapRequest:
@@ -132,8 +130,6 @@ class MapRequest:
 
     def _rows(self, queries: Tokens) -> Sequence[int] | None:
         query, rows = self.wanted.query, self.wanted.rows
-        if query is not None and rows is not None:
-            raise UsageError("--query and --rows both say which rows", "give one of them")
         if rows is not None and not _POSITIONS.fullmatch(rows):
             raise UsageError(f"--rows {rows}: not positions", "write 100-120, or name tokens with --query")
         asked = rows if query is None else query
@@ -148,7 +144,7 @@ class MapRequest:
                 return None
             return "mean" if self.layers.mean else "max"
         if asked not in ("max", "mean"):
-            raise UsageError(f"--pool {asked}: no such way", did_you_mean(asked, ("max", "mean")))
+            raise UsageError(f"--pool {asked}: unknown value", did_you_mean(asked, ("max", "mean")))
         if picked or self.wanted.words or self.wanted.top is not None:
             raise UsageError(
                 "--pool shows a whole map", "leave out --rows, --query, --key, --words and --top"
