@@ -9,7 +9,7 @@ said what was not found.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from jaxtyping import Float
@@ -79,7 +79,7 @@ def _branches(
         given = shaped(leaf.input, output.shape)
         if given is not None and same(given, output, tolerance(leaf.input)):
             frozen, made = freeze(leaf, output.shape), shaped(leaf.output, output.shape)
-            if frozen is not None and made is not None:
+            if frozen is not None and made is not None and not same(made, output, tolerance(leaf.output)):
                 yield frozen, made, place
 
 
@@ -150,7 +150,30 @@ class PartsFinder:
         ran = self.leaves.take()
         if self._layer is not None:
             with torch.inference_mode():
-                self.found[self._layer] = (
-                    None if self._heads is None else find_parts(self._before, ran, self._heads)
-                )
+                parts = None if self._heads is None else find_parts(self._before, ran, self._heads)
+                self._tell_before(parts)
+                self.found[self._layer] = parts
         self._before, self._layer, self._heads = ran, None, None
+
+    def finish(self) -> dict[int, LayerParts | None]:
+        """Return what was found, when the model has run.
+
+        The last layer's sum goes into a norm at the model's end: it goes on as that of the layer before does.
+        """
+        self.close()
+        *others, last = sorted(self.found) or [0]
+        parts, before = self.found.get(last), self.found.get(max(others, default=-1))
+        if parts is not None and parts.unsure and before is not None and not before.unsure:
+            self.found[last] = replace(parts, unsure="" if before.after is None else parts.unsure)
+        return self.found
+
+    def _tell_before(self, parts: LayerParts | None) -> None:
+        """Tell what goes on of the layer before, where it has nothing but attention: this one's stream is its sum."""
+        if parts is None or parts.sum is None or not self.found:
+            return
+        layer = max(self.found)
+        before = self.found[layer]
+        if before is not None and before.unsure and before.sum is not None:
+            total, stream = before.sum.total, parts.sum.stream
+            if total.shape == stream.shape and same(stream, total):
+                self.found[layer] = replace(before, after=None, unsure="")

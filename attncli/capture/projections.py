@@ -28,7 +28,7 @@ _ROUGHLY = 0.1
 
 @dataclass(frozen=True)
 class Leaf:
-    """One execution of a module that contains no others."""
+    """One execution of a module, most often of one that contains no others."""
 
     name: str
     module: nn.Module
@@ -37,10 +37,14 @@ class Leaf:
 
 
 class Leaves:
-    """Remembers what runs in a network until it is told to begin anew."""
+    """Remembers what runs in a network until it is told to begin anew.
 
-    def __init__(self, network: nn.Module) -> None:
-        self._network = network
+    Args:
+        every: Whether modules that contain others are remembered too, after these: a mixture of experts.
+    """
+
+    def __init__(self, network: nn.Module, *, every: bool = False) -> None:
+        self._network, self._every = network, every
         self._ran: list[Leaf] = []
 
     def take(self) -> tuple[Leaf, ...]:
@@ -51,7 +55,9 @@ class Leaves:
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Watch what runs inside the block."""
-        leaves = ((name, module) for name, module in self._network.named_modules() if _is_leaf(module))
+        leaves = (
+            (name, module) for name, module in self._network.named_modules() if self._every or is_leaf(module)
+        )
         handles = [module.register_forward_hook(self._hook(name)) for name, module in leaves]
         try:
             yield
@@ -62,13 +68,16 @@ class Leaves:
 
     def _hook(self, name: str) -> Any:
         def after(module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
+            if isinstance(output, tuple) and output:
+                output = output[0]
             if args and isinstance(args[0], Tensor) and isinstance(output, Tensor):
                 self._ran.append(Leaf(name, module, args[0], output))
 
         return after
 
 
-def _is_leaf(module: nn.Module) -> bool:
+def is_leaf(module: nn.Module) -> bool:
+    """Return whether a module contains no others."""
     return next(module.children(), None) is None
 
 

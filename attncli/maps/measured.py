@@ -33,12 +33,11 @@ def measured(source: Opened, kind: Kind, name: MeasureName, *, raw: bool) -> tup
     measure = Measure(name, raw, from_start=not isinstance(source, StridedSource))
     whole = copy(_whole(source))
     if name != "value":
-        leaves = Leaves(whole.network)
+        leaves = Leaves(whole.network, every=True)
         finder = PartsFinder(kind, leaves)
         with leaves.watching(), torch.inference_mode():
             whole.run([finder])
-            finder.close()
-        measure.parts = finder.found
+            measure.parts = finder.finish()
     whole.measure = measure
     if isinstance(source, StridedSource | GeneratedSource):
         assert isinstance(whole, PretrainedSource)

@@ -78,7 +78,8 @@ def _keys(pen: Pen, marks: set[str]) -> list[list[tuple[str, str]]]:
     if "maximum" in marks:
         keys.append([("bold", "1"), (f" {pen.scale.strongest} of its row", "")])
     if "numbers" in marks and not pen.paints and not pen.scale.signed:
-        keys.append([("numbers are weights between 0 and 1", "")])
+        what = {"share": "shares between 0 and 1", "size": "lengths"}
+        keys.append([(f"numbers are {what.get(pen.unit, 'weights between 0 and 1')}", "")])
     if pen.scale.signed:
         keys += [[(text, "")] for text in _signed_keys(pen, marks)]
     return keys
