@@ -34,9 +34,11 @@ def measured(source: Opened, kind: Kind, name: MeasureName, *, raw: bool) -> tup
     whole = copy(_whole(source))
     if name != "value":
         leaves = Leaves(whole.network, every=True)
-        finder = PartsFinder(kind, leaves)
+        finder, once = PartsFinder(kind, leaves), whole
+        if isinstance(source, StridedSource):
+            once = source.of_window(source.windows[0])
         with leaves.watching(), torch.inference_mode():
-            whole.run([finder])
+            once.run([finder])
             measure.parts = finder.finish()
     whole.measure = measure
     if isinstance(source, StridedSource | GeneratedSource):
@@ -61,7 +63,7 @@ def _check_contribution(source: Opened, kind: Kind) -> None:
 
 
 def _whole(source: Opened) -> _Whole:
-    """Return what runs once: of windows the first, of steps all together. Output projections are the same in all."""
+    """Return the model that windows or steps are read with."""
     if isinstance(source, StridedSource):
         return source.first
     whole = source.whole if isinstance(source, GeneratedSource) else source

@@ -125,12 +125,13 @@ class StridedSource:
             for one in placed:
                 one.window = window
             if not runs or any(one.wants_rows() for one in placed):
-                runs.append(self._source(window).run(placed))
+                runs.append(self.of_window(window).run(placed))
         whole = dict.fromkeys(self.kinds, self.tokens)
         reports = joined_reports(report for run in runs for report in run.reports)
         return replace(runs[0], queries=whole, keys=whole, reports=tuple(reports))
 
-    def _source(self, window: Window) -> PretrainedSource:
+    def of_window(self, window: Window) -> PretrainedSource:
+        """Return the model with the tokens of one window."""
         places = [place + shift for span, shift in self.frame.spans(window) for place in span]
         tokens = dict.fromkeys(self.kinds, tuple(self.tokens[place] for place in places))
         inputs = {name: tensor[:, places] for name, tensor in self.inputs.items()}
