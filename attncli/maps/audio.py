@@ -10,16 +10,18 @@ from attncli.cli.common import sign_of_life
 from attncli.cli.options import GenerationOptions, ModelOptions, OutputOptions
 from attncli.errors import UsageError
 from attncli.labels import safe_label
+from attncli.models.input_kinds import inputs_of
 from attncli.models.opening import Opened, load_options
 
 if TYPE_CHECKING:
     from attncli.maps.options import ShowOptions
+    from attncli.models.speech import Heard
 
 
 def open_sound(
     text: str, choice: ShowOptions, model: ModelOptions, output: OutputOptions, writing: GenerationOptions
 ) -> tuple[Opened, ShowOptions]:
-    """Open a sound's transcription.
+    """Open a sound: what a model writes down of it, or its encoder alone.
 
     Returns:
         The source, and what to show of it: the columns end with the sound.
@@ -30,41 +32,45 @@ def open_sound(
     assert model.model is not None
     _refuse_others(choice, writing)
     with sign_of_life(f"loading {safe_label(model.model)} …", output):
-        from attncli.models.input_kinds import inputs_of
         from attncli.models.loading import load
 
         options = load_options(model)
-        family = inputs_of(model.model, options).family
-        if family != "whisper":
-            raise UsageError(
-                f"{safe_label(model.model)} ({family}): attncli shows how Whisper models hear, and no others",
-                "name a Whisper",
-            )
-        loaded = load(model.model, replace(options, head=True))
-    with sign_of_life("listening …", output):
-        from attncli.models.speech import transcribe
-
-        heard = transcribe(
-            loaded,
-            Path(text),
-            tokens=writing.generate,
-            truncate=model.truncate,
-            verify=not model.no_verify,
+        takes = inputs_of(model.model, options)
+        writes = takes.writes and (choice.kind != "encoder" or writing.generate is not None)
+        loaded = load(model.model, replace(options, head=writes), tokenizer=writes)
+    if writing.generate and not writes:
+        raise UsageError(
+            f"--generate: {loaded.name} ({takes.family}) writes nothing of a sound", "leave it out"
         )
-    part = _heard_part(choice, heard.frames)
+    with sign_of_life("listening …", output):
+        from attncli.models.speech import listen, transcribe
+
+        path, checks = Path(text), {"truncate": model.truncate, "verify": not model.no_verify}
+        heard = (
+            transcribe(loaded, path, tokens=writing.generate, **checks)
+            if writes
+            else listen(loaded, path, **checks)
+        )
+    part = _heard_part(choice, heard)
     return (heard.without_silence if part is not choice and part.key else heard.source), part
 
 
-def _heard_part(choice: ShowOptions, frames: int) -> ShowOptions:
+def _heard_part(choice: ShowOptions, heard: Heard) -> ShowOptions:
     """Leave out the silence after the sound, unless something else is asked for."""
     if choice.key == "all":
         return replace(choice, key=None)
     if choice.key is not None or choice.kind == "decoder" or choice.words or choice.pool is not None:
         return choice
-    heard, rows = f"0-{frames - 1}", choice.rows
-    if choice.kind == "encoder" and rows is None and choice.query is None:
-        rows = heard
-    return replace(choice, key=heard, rows=rows)
+    if not heard.silence:
+        return choice
+    sound, rows = f"0-{heard.frames - 1}", choice.rows
+    if (
+        (choice.kind == "encoder" or heard.source.kinds == ("encoder",))
+        and rows is None
+        and choice.query is None
+    ):
+        rows = sound
+    return replace(choice, key=sound, rows=rows)
 
 
 def _refuse_others(choice: ShowOptions, writing: GenerationOptions) -> None:
@@ -76,4 +82,4 @@ def _refuse_others(choice: ShowOptions, writing: GenerationOptions) -> None:
     }
     for option, is_given in given.items():
         if is_given:
-            raise UsageError(f"{option} is for texts: a sound is written down as it is heard", "leave it out")
+            raise UsageError(f"{option} is for texts: this is a sound", "leave it out")

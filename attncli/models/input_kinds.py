@@ -14,6 +14,7 @@ class Inputs:
 
     Args:
         mixed: Whether it takes pictures or sounds together with a text only.
+        writes: Whether it can write down the sounds that it takes.
     """
 
     family: str
@@ -21,6 +22,7 @@ class Inputs:
     picture: bool
     sound: bool
     mixed: bool
+    writes: bool
 
     def __str__(self) -> str:
         """Name them: ``texts and pictures``."""
@@ -34,13 +36,19 @@ def inputs_of(name: str, options: LoadOptions) -> Inputs:
     Raises:
         ModelError: It is not available.
     """
+    from transformers import AutoModelForSpeechSeq2Seq
+
     config = config_of(name, options)
     main = getattr(model_of(config), "main_input_name", "input_ids")
+    sound = main in ("input_features", "input_values", "audio_values")
     parts = ("vision_config", "image_config", "audio_config")
     return Inputs(
         family=str(config.model_type),
         text=main == "input_ids",
         picture=main == "pixel_values" or has_towers(config),
-        sound=main in ("input_features", "input_values"),
+        sound=sound,
         mixed=any(getattr(config, part, None) is not None for part in parts) and not has_towers(config),
+        writes=sound
+        and type(config) in AutoModelForSpeechSeq2Seq._model_mapping
+        and config.is_encoder_decoder,
     )
