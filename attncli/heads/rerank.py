@@ -145,6 +145,5 @@ def _corpus(document: Fields) -> Corpus:
     texts, tokens, rows, null_texts, bad_lines = (
         fields.count(key) or 0 for key in ("texts", "tokens", "rows", "null_texts", "bad_lines")
     )
-    return Corpus(
-        texts, tokens, rows, null_texts, bad_lines, fields.text("rule", ""), fields.maybe("probe", str)
-    )
+    about = fields.text("rule", ""), fields.maybe("probe", str), fields.text("medium", "text")
+    return Corpus(texts, tokens, rows, null_texts, bad_lines, *about)

@@ -37,7 +37,7 @@ def open_sound(
         options = load_options(model)
         takes = inputs_of(model.model, options)
         writes = takes.writes and (choice.kind != "encoder" or writing.generate is not None)
-        loaded = load(model.model, replace(options, head=writes), tokenizer=writes)
+        loaded = load(model.model, replace(options, head=takes.writes), tokenizer=writes)
     if writing.generate and not writes:
         raise UsageError(
             f"--generate: {loaded.name} ({takes.family}) writes nothing of a sound", "leave it out"
