@@ -181,10 +181,8 @@ class SoundBySound:
         if shuffle is not None:
             self._kept[encoded.ordinal] = heard  # its turn will come again
         source = heard.source.whole if isinstance(heard.source, GeneratedSource) else heard.source
-        axes = {kind: axes_of(*source.axes(kind)) for kind in self.kinds}
-        axes = {kind: (rows, keys if kind == "decoder" else _without_silence(keys, heard.frames))
-                for kind, (rows, keys) in axes.items()}  # fmt: skip
-        batches = {kind: Batch(*pair, self._rows(*pair, kind)) for kind, pair in axes.items()}
+        axes = {kind: _axes(source, kind, heard.frames) for kind in self.kinds}
+        batches = {kind: Batch(*pair, self._rows(pair[0], kind)) for kind, pair in axes.items()}
         shuffled: dict[Kind, Shuffled] | None = None
         if shuffle is not None and self.writes:
             order = order_of(axes["decoder"][0], shuffle + encoded.ordinal)
@@ -210,16 +208,19 @@ class SoundBySound:
         except AttnCliError as error:
             raise CaptureError(error.message, error.hint) from error
 
-    def _rows(self, queries: Axis, keys: Axis, kind: Kind) -> torch.Tensor:
-        place = torch.arange(queries.ids.shape[1])
-        silent = keys.special if kind == "encoder" else queries.special
-        return ~silent & (place >= self.rule.first_for(kind))
+    def _rows(self, queries: Axis, kind: Kind) -> torch.Tensor:
+        return ~queries.special & (torch.arange(queries.ids.shape[1]) >= self.rule.first_for(kind))
 
 
-def _without_silence(axis: Axis, frames: int) -> Axis:
-    special = axis.special.clone()
-    special[:, frames:] = True
-    return replace(axis, special=special)
+def _axes(source: PretrainedSource, kind: Kind, frames: int) -> tuple[Axis, Axis]:
+    """Return what metrics know of queries and keys: positions after the sound count as special."""
+    queries, keys = axes_of(*source.axes(kind))
+    if kind == "decoder" and source.prepared.keys.keys() != {"decoder"}:
+        return queries, keys
+    silent = keys.special.clone()
+    silent[:, frames:] = True
+    heard = replace(keys, special=silent)
+    return heard if queries is keys else queries, heard
 
 
 def _written_in_order(source: PretrainedSource, order: torch.Tensor) -> PretrainedSource:

@@ -68,7 +68,7 @@ def read_sound(path: Path) -> Sound:
     if not samples.size:
         raise ReadError(f"{name}: there is no sound in it")
     if not np.isfinite(samples).all():
-        raise ReadError(f"{name}: some of its samples are no numbers (NaN or infinite)", "record it again")
+        raise ReadError(f"{name}: some of its samples are no numbers (NaN or infinite)")
     channels = samples.shape[1]
     notes = (f"its {channels} channels were mixed to one",) if channels > 1 else ()
     return Sound(name, samples.mean(axis=1, dtype=np.float32), rate, notes)

@@ -128,8 +128,8 @@ class Ear:
         except CaptureError as error:
             if len(samples) >= _PROBE:
                 raise
-            short = f"{sound.name} has {sound.seconds:.3f} s, which is too short for {self.loaded.name}"
-            raise UsageError(short) from error
+            told = f"{sound.name} has {sound.seconds:.3g} s, which is too short for {self.loaded.name}"
+            raise UsageError(f"{told}: {error.message}") from error
         end, frames, silence = len(samples) / self.rate, count, ""
         tokens = self._patches(count)
         if tokens is None:
@@ -165,7 +165,7 @@ class Ear:
         both = bool(self.loaded.model.config.is_encoder_decoder)
         seen = _Length(self.kind)
         PretrainedSource(self.loaded, replace(prepared, encoder_only=both), verify=False).run([seen])
-        return seen.keys
+        return seen.queries
 
     def _step(self) -> tuple[float, int | None]:
         """Return the seconds from one position to the next, and how many samples the model hears at most.
@@ -225,19 +225,19 @@ class Ear:
 
 
 class _Length:
-    """Notes the number of keys in the first layer, after which the model may stop."""
+    """Notes the number of queries in the first layer, after which the model may stop."""
 
     def __init__(self, kind: Kind) -> None:
         self.sought: frozenset[tuple[Kind, int]] = frozenset([(kind, 0)])
-        self.keys = 0
+        self.queries = 0
 
     def request(self, site: AttentionLayer) -> Request | None:
-        """Ask for one row."""
-        return Request((0,), range(1)) if site.layer == 0 else None
+        """Ask for all rows of one head: of one row the keys may be those of a window only."""
+        return Request((0,)) if site.layer == 0 else None
 
     def update(self, block: WeightBlock) -> None:
-        """Look how far the keys go."""
-        self.keys = max(self.keys, block.keys.stop)
+        """Look how far the rows go."""
+        self.queries = max(self.queries, block.rows.stop)
 
 
 def _token(place: int, text: str) -> Token:

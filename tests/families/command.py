@@ -47,13 +47,15 @@ def _typed(family: str, model: Any) -> str:
     takes = medium(model)
     head = lm_model(family) if takes == "sound" else None
     whole = model if head is None else head
-    model = model if head is None else head.base_model  # what is shown of a sound is what is written down
+    model = whole  # what is shown of a sound is what is written down
     with TemporaryDirectory() as named:
         folder = Path(named)
         what = write_folder(whole, folder)
         documents = [_show(what, folder, *extra) for extra in _questions(model, takes, head is not None)]
         if has_towers(model.config):
             model = tower(model, family, picture=takes == "picture")
+        if takes == "sound" and head is None and getattr(model.config, "is_encoder_decoder", False):
+            model = model.get_encoder()
         inputs = _inputs(model, takes, Path(what), folder, documents)
     everything = Everything()
     torch.manual_seed(0)

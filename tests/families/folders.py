@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -108,7 +109,10 @@ def _feature_extractor(model: Any) -> Any:
     bins = getattr(getattr(config, "encoder_config", config), "num_mel_bins", None)
     if isinstance(bins, int):
         wanted = {"feature_size": bins, "num_mel_bins": bins}
-    if name == "WhisperFeatureExtractor":
+    if (
+        hasattr(config, "max_source_positions")
+        and "chunk_length" in signature(getattr(transformers, name)).parameters
+    ):
         wanted["chunk_length"] = config.max_source_positions // 50
     if name == "ASTFeatureExtractor":
         wanted["max_length"] = config.max_length
