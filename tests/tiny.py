@@ -116,6 +116,11 @@ def write_sound_model(folder: Path, family: str) -> Path:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(7)
         model = AutoModel.from_config(AutoConfig.for_model(family, **sizes))
+        with torch.no_grad():
+            for matrix in (one for one in model.parameters() if one.dim() > 1):
+                matrix.copy_(
+                    torch.randn_like(matrix) * 1.5 / matrix[0].numel() ** 0.5
+                )  # attention is not flat
     model.save_pretrained(folder)
     getattr(transformers, extractor)(**wanted).save_pretrained(folder)
     return folder

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from attncli.models.loading import LoadOptions, config_of
 from attncli.models.towers import has_towers, model_of
 
+_SOUNDS = ("input_features", "input_values", "audio_values")
+"""What a model of sounds may call its input."""
+
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
@@ -39,16 +42,15 @@ def inputs_of(name: str, options: LoadOptions) -> Inputs:
     from transformers import AutoModelForSpeechSeq2Seq
 
     config = config_of(name, options)
-    main = getattr(model_of(config), "main_input_name", "input_ids")
-    sound = main in ("input_features", "input_values", "audio_values")
+    known = AutoModelForSpeechSeq2Seq._model_mapping
+    main = getattr(model_of(config) or known.get(type(config), None), "main_input_name", "input_ids")
+    writes = config.is_encoder_decoder and type(config) in known and main in (*_SOUNDS, "inputs")
     parts = ("vision_config", "image_config", "audio_config")
     return Inputs(
         family=str(config.model_type),
         text=main == "input_ids",
         picture=main == "pixel_values" or has_towers(config),
-        sound=sound,
+        sound=main in _SOUNDS or writes,
         mixed=any(getattr(config, part, None) is not None for part in parts) and not has_towers(config),
-        writes=sound
-        and type(config) in AutoModelForSpeechSeq2Seq._model_mapping
-        and config.is_encoder_decoder,
+        writes=writes,
     )

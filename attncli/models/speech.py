@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -101,7 +102,8 @@ class Ear:
 
         name = self.loaded.name
         told = f"{name}: no preprocessor_config.json that can be read, so sounds cannot be made ready for it"
-        with refused_as(lambda why: ModelError(told, why)):
+        with refused_as(lambda why: ModelError(told, why)), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # AST's own mel filters are too many for its spectrum
             found = AutoFeatureExtractor.from_pretrained(self.loaded.folder or name)
         object.__setattr__(self, "extractor", found)
 

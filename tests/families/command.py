@@ -69,7 +69,7 @@ def _typed(family: str, model: Any) -> str:
 def _questions(model: Any, takes: str, writes: bool) -> Iterator[Sequence[str]]:
     """Give what is typed after the folder: nothing, and for models of two stacks what shows each kind."""
     both = bool(getattr(model.config, "is_encoder_decoder", False))
-    yield ("--key", "all") if writes else ()
+    yield ("--key", "all") if takes == "sound" else ()
     if both and (takes == "text" or writes):
         for kind in ("encoder", "decoder", "cross"):
             yield ("--key", "all", "--kind", kind) if takes == "sound" else ("--pair", PAIR, "--kind", kind)
