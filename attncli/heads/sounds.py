@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from attncli.batch import Axis, Batch, Shuffled
 from attncli.cli.common import sign_of_life
 from attncli.errors import AttnCliError, CaptureError, ReadError, UsageError
 from attncli.heads.single_texts import axes_of, order_of
 from attncli.inputs.corpus import BadLine, Line
-from attncli.inputs.media import SOUNDS, check_exists, medium_of
+from attncli.inputs.media import check_exists, medium_of
 from attncli.labels import safe_label
 from attncli.models.alignment_heads import alignment_heads
 from attncli.models.batches import Encoded, ModelBatch, RowRule, Side
@@ -23,7 +24,7 @@ from attncli.models.loading import Loaded, load
 from attncli.models.opening import load_options
 from attncli.models.pretrained import PretrainedSource
 from attncli.models.speech import Heard, listen, transcribe
-from attncli.record import Axis, Batch, Kind, Observer, Run, Shuffled
+from attncli.record import Kind, Observer, Run
 
 if TYPE_CHECKING:
     from attncli.cli.options import ModelOptions, OutputOptions, TextInput
@@ -95,12 +96,12 @@ def sounds_of(
     if (files is None and not listed) or model.model is None:
         return None
     takes = inputs_of(model.model, load_options(model))
-    if not takes.sound:
+    if "sound" not in takes.files:
         return None
     if corpus.pair is not None or corpus.pair_field is not None:
         raise UsageError("--pair and --pair-field are for texts: these are sounds", "leave them out")
     if files == ():
-        raise ReadError(f"{safe_label(named)}: there are no sounds in it", f"it may hold {', '.join(SOUNDS)}")
+        raise ReadError(f"{safe_label(named)}: there are no sounds in it", "such as speech.wav")
     writes = takes.writes and ranking.kind != "encoder"
     corpus = replace(
         corpus,

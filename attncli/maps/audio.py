@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,21 +11,37 @@ from attncli.cli.common import sign_of_life
 from attncli.cli.options import GenerationOptions, ModelOptions, OutputOptions
 from attncli.errors import UsageError
 from attncli.labels import safe_label
+from attncli.maps import OpenedInput
 from attncli.models.input_kinds import inputs_of
-from attncli.models.opening import Opened, load_options
+from attncli.models.opening import load_options
+from attncli.registry import Entry
 
 if TYPE_CHECKING:
     from attncli.maps.options import ShowOptions
     from attncli.models.speech import Heard
 
 
-def open_sound(
-    text: str, choice: ShowOptions, model: ModelOptions, output: OutputOptions, writing: GenerationOptions
-) -> tuple[Opened, ShowOptions]:
-    """Open a sound: what a model writes down of it, or its encoder alone.
+ENTRY = Entry(
+    name="sound",
+    summary="a sound: what a model hears in it, or writes down of it",
+    attributes={
+        "suffixes": (".wav", ".mp3", ".flac", ".ogg", ".opus", ".m4a", ".aac"),
+        "models": "Whisper, wav2vec2, HuBERT, AST, …",
+        "example": "speech.wav",
+        "takes": ("input_features", "input_values", "audio_values"),
+    },
+)
 
-    Returns:
-        The source, and what to show of it: the columns end with the sound.
+
+def open_input(
+    path: str,
+    choice: ShowOptions,
+    model: ModelOptions,
+    output: OutputOptions,
+    writing: GenerationOptions,
+    formats: Collection[str],
+) -> OpenedInput:
+    """Open a sound's transcription; the columns that are shown end with the sound.
 
     Raises:
         AttnCliError: The sound cannot be read, or an option does not go with it.
@@ -45,14 +62,14 @@ def open_sound(
     with sign_of_life("listening …", output):
         from attncli.models.speech import listen, transcribe
 
-        path, checks = Path(text), {"truncate": model.truncate, "verify": not model.no_verify}
+        checks = {"truncate": model.truncate, "verify": not model.no_verify}
         heard = (
-            transcribe(loaded, path, tokens=writing.generate, **checks)
+            transcribe(loaded, Path(path), tokens=writing.generate, **checks)
             if writes
-            else listen(loaded, path, **checks)
+            else listen(loaded, Path(path), **checks)
         )
     part = _heard_part(choice, heard)
-    return (heard.without_silence if part is not choice and part.key else heard.source), part
+    return OpenedInput(heard.without_silence if part is not choice and part.key else heard.source, part)
 
 
 def _heard_part(choice: ShowOptions, heard: Heard) -> ShowOptions:

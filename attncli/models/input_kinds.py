@@ -1,14 +1,13 @@
-"""What a model takes, read off its config before anything else of it is loaded: texts, pictures, sounds."""
+"""What a model takes, read from its config before anything else of it is loaded: texts, pictures, sounds."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
+from attncli import registry
 from attncli.models.loading import LoadOptions, config_of
 from attncli.models.towers import has_towers, model_of
-
-_SOUNDS = ("input_features", "input_values", "audio_values")
-"""What a model of sounds may call its input."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,21 +15,20 @@ class Inputs:
     """What a model takes.
 
     Args:
+        files: The kinds of files that it reads: ``picture``.
         mixed: Whether it takes pictures or sounds together with a text only.
         writes: Whether it can write down the sounds that it takes.
     """
 
     family: str
     text: bool
-    picture: bool
-    sound: bool
+    files: tuple[str, ...]
     mixed: bool
     writes: bool
 
     def __str__(self) -> str:
         """Name them: ``texts and pictures``."""
-        kinds = {"texts": self.text, "pictures": self.picture, "sounds": self.sound}
-        return " and ".join(kind for kind, taken in kinds.items() if taken)
+        return " and ".join([*(["texts"] if self.text else []), *(f"{kind}s" for kind in self.files)])
 
 
 def inputs_of(name: str, options: LoadOptions) -> Inputs:
@@ -44,13 +42,19 @@ def inputs_of(name: str, options: LoadOptions) -> Inputs:
     config = config_of(name, options)
     known = AutoModelForSpeechSeq2Seq._model_mapping
     main = getattr(model_of(config) or known.get(type(config), None), "main_input_name", "input_ids")
-    writes = config.is_encoder_decoder and type(config) in known and main in (*_SOUNDS, "inputs")
+    if main == "inputs" and type(config) in known:
+        main = "input_values"  # SpeechEncoderDecoder's takes either name
+    files = tuple(
+        name
+        for name, entry in registry.entries("inputs").items()
+        if main in cast(tuple[str, ...], entry.attributes["takes"])
+        or (entry.attributes.get("towers") and has_towers(config))
+    )
     parts = ("vision_config", "image_config", "audio_config")
     return Inputs(
         family=str(config.model_type),
         text=main == "input_ids",
-        picture=main == "pixel_values" or has_towers(config),
-        sound=main in _SOUNDS or writes,
+        files=files,
         mixed=any(getattr(config, part, None) is not None for part in parts) and not has_towers(config),
-        writes=writes,
+        writes="sound" in files and config.is_encoder_decoder and type(config) in known,
     )

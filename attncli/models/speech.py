@@ -235,7 +235,7 @@ class _Length:
 
     def request(self, site: AttentionLayer) -> Request | None:
         """Ask for all rows of one head: of one row the keys may be those of a window only."""
-        return Request((0,)) if site.layer == 0 else None
+        return Request((0,)) if site.index == 0 else None
 
     def update(self, block: WeightBlock) -> None:
         """Look how far the rows go."""

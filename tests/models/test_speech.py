@@ -106,7 +106,7 @@ def test_what_does_not_go_with_a_sound_is_refused(
         ((speech, "-m", whisper, "--stride", "4"), "--stride is for texts"),
         ((long, "-m", whisper), "long.wav has 2.5 s"),
         (("the animal", "-m", whisper), "takes no text, but sounds\ntry: attncli show speech.wav"),
-        (("--file", long, "-m", whisper), "shows it, with a model of sounds (Whisper)"),
+        (("--file", long, "-m", whisper), "shows it, with a model of sounds (Whisper, "),
     ):
         result = cli("show", *arguments)
         assert result.code == 2 and words in result.err and len(result.err.splitlines()) <= 3, result
