@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from attncli.errors import UsageError
 from attncli.labels import safe_label
-from attncli.models.loading import LoadOptions, generation_settings_of
+from attncli.models.folders import resolve_model_folder
+from attncli.models.loading import LoadOptions
 
 ALIGNED = "aligned"
 
@@ -30,10 +32,21 @@ def spelled_out(selection: str | None, name: str | None, options: LoadOptions) -
     words, colon, suffix = (selection or "").strip().partition(":")
     if words != ALIGNED:
         return selection
-    found = () if name is None else alignment_heads(generation_settings_of(name, options))
+    found = () if name is None else alignment_heads(_settings(name, options))
     if not found:
         raise UsageError(
             f"--head {ALIGNED}: {safe_label(name or 'this model')} names no alignment heads",
             "they stand in the generation_config.json of a Whisper",
         )
     return ",".join(f"L{layer}H{head}" for layer, head in found) + colon + suffix
+
+
+def _settings(name: str, options: LoadOptions) -> Any:
+    """Read how a model generates by itself; None where it does not say."""
+    from transformers import GenerationConfig
+
+    folder = resolve_model_folder(name, options.revision or "main")
+    common = {"revision": options.revision or "main", "local_files_only": options.offline}
+    with suppress(OSError):
+        return GenerationConfig.from_pretrained(folder or name, **common)
+    return None

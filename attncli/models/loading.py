@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext, redirect_stderr, suppress
+from contextlib import AbstractContextManager, nullcontext, redirect_stderr
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.util import find_spec
@@ -169,17 +169,6 @@ def config_of(name: str, options: LoadOptions) -> Any:
     _quiet_transformers()
     with _translated(name, options):
         return _config(name, options)
-
-
-def generation_settings_of(name: str, options: LoadOptions) -> Any:
-    """Read how a model generates by itself; None where it does not say."""
-    from transformers import GenerationConfig
-
-    folder = resolve_model_folder(name, options.revision or "main")
-    common = {"revision": options.revision or "main", "local_files_only": options.offline}
-    with suppress(OSError):
-        return GenerationConfig.from_pretrained(folder or name, **common)
-    return None
 
 
 def _config(name: str, options: LoadOptions) -> Any:
