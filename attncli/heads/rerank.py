@@ -157,18 +157,9 @@ def _changed(document: Mapping[str, Any], ranked: Ranked, again: Again) -> dict[
     return keys
 
 
-<<<<<<< HEAD
-def _corpus(document: Fields) -> Corpus:
-    fields = document.part("corpus")
-    texts, tokens, rows, null_texts, bad_lines = (
-        fields.count(key) or 0 for key in ("texts", "tokens", "rows", "null_texts", "bad_lines")
-    )
-    about = fields.text("rule", ""), fields.maybe("probe", str), fields.text("medium", "text")
-    return Corpus(texts, tokens, rows, null_texts, bad_lines, *about)
-=======
 def _corpus(document: RankedHeads) -> Corpus:
     saved = document["corpus"]
     texts, tokens, rows = saved["texts"], saved["tokens"], saved["rows"]
     other, bad = saved.get("null_texts", 0), saved.get("bad_lines", 0)
-    return Corpus(texts, tokens, rows, other, bad, saved.get("rule", ""), saved.get("probe"))
->>>>>>> main
+    about = saved.get("rule", ""), saved.get("probe"), saved.get("medium", "text")
+    return Corpus(texts, tokens, rows, other, bad, *about)
