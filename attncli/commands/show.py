@@ -49,6 +49,7 @@ def show(
     from attncli.cli.common import choose_kind, plan_output, tell_checks
     from attncli.cli.output import deliver
     from attncli.maps.show import MapRequest
+    from attncli.models.alignment_heads import spelled_out
     from attncli.models.opening import check_writing, medium_for, model_name, open_source
     from attncli.models.shipped import roles_of
     from attncli.observers.selection import parse_selection
@@ -56,7 +57,8 @@ def show(
     default = "table" if choice.top is not None else "heatmap"
     plan = plan_output(output, "MatrixGrid", top=choice.top, default=default)
     layers = parse_selection("all" if choice.layer is None else choice.layer, "layer")
-    heads = parse_selection("all" if choice.head is None else choice.head, "head")
+    head = spelled_out(choice.head, model)
+    heads = parse_selection("all" if head is None else head, "head")
     check_writing(writing, model, choice.pair)
     said = text.read("show")
     medium = medium_for(said, model, output)

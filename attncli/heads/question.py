@@ -81,12 +81,13 @@ def ask(
         AttnCliError: It does not go together, or something is not available.
     """
     from attncli.heads.labels import parse_thresholds
+    from attncli.models.alignment_heads import spelled_out
     from attncli.observers.selection import NO_MEAN, parse_selection
 
     _check_probe(text, corpus, probe, model)
     thresholds = parse_thresholds(ranking.threshold or ())
     layers = parse_selection(ranking.layer, "layer", no_mean=NO_MEAN)
-    heads = parse_selection(ranking.head, "head", no_mean=NO_MEAN)
+    heads = parse_selection(spelled_out(ranking.head, model), "head", no_mean=NO_MEAN)
     by = _metric_to_rank_by(ranking.by, probe)
     old = _old_run(ranking.compare_to)
     state = _resumed(corpus.resume)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 from attncli.errors import UsageError
 from attncli.labels import safe_label
 from attncli.models.folders import resolve_model_folder
-from attncli.models.loading import LoadOptions
+
+if TYPE_CHECKING:
+    from attncli.cli.options import ModelOptions
 
 ALIGNED = "aligned"
 
@@ -19,12 +21,19 @@ def alignment_heads(settings: Any) -> tuple[tuple[int, int], ...]:
     return tuple((int(layer), int(head)) for layer, head in named)
 
 
-def spelled_out(selection: str | None, name: str | None, options: LoadOptions) -> str | None:
-    """Return a selection of heads with the model's own names in the place of ``aligned``: ``L2H0,L3H5``.
+@overload
+def spelled_out(selection: str, model: ModelOptions) -> str: ...
+
+
+@overload
+def spelled_out(selection: str | None, model: ModelOptions) -> str | None: ...
+
+
+def spelled_out(selection: str | None, model: ModelOptions) -> str | None:
+    """Return a selection of heads with the names that the model has for them in the place of ``aligned``.
 
     Args:
         selection: As it was typed: ``aligned``, ``aligned:mean``, or something else, which is returned as it is.
-        name: The model.
 
     Raises:
         UsageError: The model names none.
@@ -32,21 +41,24 @@ def spelled_out(selection: str | None, name: str | None, options: LoadOptions) -
     words, colon, suffix = (selection or "").strip().partition(":")
     if words != ALIGNED:
         return selection
-    found = () if name is None else alignment_heads(_settings(name, options))
+    found = () if model.model is None else alignment_heads(_settings(model.model, model))
     if not found:
+        name = safe_label(model.model or "this model")
         raise UsageError(
-            f"--head {ALIGNED}: {safe_label(name or 'this model')} names no alignment heads",
-            "they stand in the generation_config.json of a Whisper",
+            f"--head {ALIGNED}: {name} names no alignment heads",
+            "generation_config.json of a Whisper has them",
         )
     return ",".join(f"L{layer}H{head}" for layer, head in found) + colon + suffix
 
 
-def _settings(name: str, options: LoadOptions) -> Any:
+def _settings(name: str, model: ModelOptions) -> Any:
     """Read how a model generates by itself; None where it does not say."""
     from transformers import GenerationConfig
 
-    folder = resolve_model_folder(name, options.revision or "main")
-    common = {"revision": options.revision or "main", "local_files_only": options.offline}
+    revision = model.revision or "main"
     with suppress(OSError):
-        return GenerationConfig.from_pretrained(folder or name, **common)
+        folder = resolve_model_folder(name, revision)
+        return GenerationConfig.from_pretrained(
+            folder or name, revision=revision, local_files_only=model.offline
+        )
     return None

@@ -316,7 +316,7 @@ def _check_device_map(options: LoadOptions) -> None:
     if find_spec("accelerate") is None:
         raise UsageError(
             "--device-map needs accelerate, which is not installed",
-            "pip install accelerate (or attncli[big])",
+            'pip install "attncli[big]"',
         )
 
 
