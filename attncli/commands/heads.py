@@ -24,6 +24,7 @@ EXAMPLES = (
     "attncli heads -m ./smollm2-135m --probe induction",
     "attncli heads --file pairs.jsonl -m ./annalog-marian --pair-field target --kind cross --by diagonal",
     'attncli heads --file corpus.txt -m ./all-minilm-l6-v2 --fail-if "first_token > 0.9 and layer > 2" -q',
+    "attncli heads speech.wav -m ./whisper-tiny-en --kind cross --by monotonicity",
     "attncli heads --file new.txt -m ./all-minilm-l6-v2 --compare-to old.json",
 )
 

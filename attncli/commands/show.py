@@ -50,13 +50,15 @@ def show(
     from attncli.cli.common import choose_kind, plan_output, tell_checks
     from attncli.cli.output import deliver
     from attncli.maps.show import MapRequest
+    from attncli.models.alignment_heads import spelled_out
     from attncli.models.opening import medium_for, model_name, open_source
     from attncli.models.shipped import roles_of
     from attncli.observers.selection import parse_selection
 
     default = "table" if choice.top is not None else "heatmap"
     plan = plan_output(output, "MatrixGrid", top=choice.top, default=default)
-    layers, heads = parse_selection(choice.layer, "layer"), parse_selection(choice.head, "head")
+    layers = parse_selection(choice.layer, "layer")
+    heads = parse_selection(spelled_out(choice.head, model), "head")
     said = text.read("show")
     medium = medium_for(said, model, output)
     lay_over = None

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from attncli.heads.labels import Thresholds
     from attncli.heads.options import CorpusOptions, ProbeOptions, RankingOptions
     from attncli.heads.probes import RepeatedTokens
+    from attncli.heads.sounds import SoundsRequest
     from attncli.inputs.corpus import BadLine
     from attncli.models.batches import RowRule
     from attncli.observers.selection import Selection
@@ -51,6 +52,7 @@ class HeadsRequest:
     settings: Mapping[str, Any]
     state: Mapping[str, Any] | None
     old: tuple[str, OldRun] | None
+    medium: str = "text"
 
 
 class Lines(Protocol):
@@ -79,17 +81,25 @@ def ask(
         AttnCliError: It does not go together, or something is not available.
     """
     from attncli.heads.labels import parse_thresholds
+    from attncli.models.alignment_heads import spelled_out
     from attncli.observers.selection import NO_MEAN, parse_selection
 
     _check_probe(probe)
     thresholds = parse_thresholds(ranking.threshold or ())
     layers = parse_selection(ranking.layer, "layer", no_mean=NO_MEAN)
-    heads = parse_selection(ranking.head, "head", no_mean=NO_MEAN)
+    heads = parse_selection(spelled_out(ranking.head, model), "head", no_mean=NO_MEAN)
     by = _metric_to_rank_by(ranking.by, probe, ranking.compare_to)
     old = _old_run(ranking.compare_to)
     state = _resumed(corpus.resume)
-    lines = None if _is_probe(probe) else _lines(text, corpus)
-    source, drawn, rule, device = _open(lines, corpus, probe, model, scratch, output)
+    sounds = None
+    if _is_pretrained(model) and not _is_probe(probe):
+        from attncli.heads.sounds import sounds_of
+
+        sounds = sounds_of(text, ranking, corpus, model, output)
+    lines = None if _is_probe(probe) else (sounds and sounds.lines) or _lines(text, corpus)
+    source, drawn, rule, device = _open(lines, corpus, probe, model, scratch, output, sounds)
+    if sounds is not None:
+        corpus = sounds.corpus
 
     from attncli.cli.common import choose_kind
     from attncli.models.opening import model_name
@@ -121,6 +131,7 @@ def ask(
     return HeadsRequest(
         source, kind, by, names, thresholds, layers, heads, rule, lines, drawn, device, scratch.seed or 0, corpus,
         settings, None if state is None else state["progress"], old,
+        "text" if sounds is None else "sound",
     )  # fmt: skip
 
 
@@ -248,6 +259,7 @@ def _open(
     model: ModelOptions,
     scratch: ScratchOptions,
     output: OutputOptions,
+    sounds: SoundsRequest | None,
 ) -> tuple[TextSource, RepeatedTokens | None, RowRule, str]:
     """Open the model; give it, the probe's tokens, which rows count, and the device."""
     from attncli.models.batches import RowRule
@@ -266,6 +278,8 @@ def _open(
     device = (
         f"cuda:{ranks_from().local}" if model.device == "cuda" and ranks_from().count > 1 else model.device
     )
+    if sounds is not None:
+        return sounds.open(model, output, device, rule), None, rule, device
     check_reads(model, output, lines.text if isinstance(lines, OneText) else None)
     loaded = load_model(model, output, device)
     drawn = None
