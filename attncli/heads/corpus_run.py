@@ -17,8 +17,8 @@ from types import FrameType
 from typing import Any
 
 from attncli.errors import CaptureError, ReadError
-from attncli.heads.corpus_state import CorpusState, Pair, Pass, TextSource
-from attncli.inputs.corpus import BadLine
+from attncli.heads.corpus_state import CorpusState, Pass, TextSource
+from attncli.inputs.corpus import BadLine, Pair
 from attncli.models.batches import Encoded, ModelBatch, cut_into_batches
 
 LOOK_AHEAD = 512

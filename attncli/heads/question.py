@@ -13,11 +13,11 @@ from attncli.models.shipped import shipped_models
 
 if TYPE_CHECKING:
     from attncli.heads.changes import OldRun
-    from attncli.heads.corpus_state import Pair, TextSource
+    from attncli.heads.corpus_state import TextSource
     from attncli.heads.labels import Thresholds
     from attncli.heads.options import CorpusOptions, ProbeOptions, RankingOptions
     from attncli.heads.probes import RepeatedTokens
-    from attncli.inputs.corpus import BadLine
+    from attncli.inputs.corpus import BadLine, Pair
     from attncli.models.batches import RowRule
     from attncli.observers.selection import Selection
     from attncli.record import Kind
@@ -174,34 +174,9 @@ class OneText:
         yield Line(1, self.text), self.pair
 
 
-@dataclass(frozen=True)
-class CorpusFile:
-    """A corpus in a file, or on stdin."""
-
-    path: str
-    field: str | None
-    pair_field: str | None
-
-    @property
-    def size(self) -> int | None:
-        """Bytes of a plain file."""
-        from pathlib import Path
-
-        path = Path(self.path).expanduser()
-        return path.stat().st_size if self.path != "-" and path.is_file() else None
-
-    def read(self) -> Iterator[Pair | BadLine]:
-        """Yield line after line."""
-        from attncli.inputs.corpus import read_pairs
-        from attncli.inputs.text import opened
-
-        with opened(self.path) as stream:
-            yield from read_pairs(stream, self.field, self.pair_field)
-
-
 def _lines(text: TextInput, corpus: CorpusOptions) -> Lines:
     """Find what to read: the text, a file, or a pipe."""
-    from attncli.inputs.corpus import DEFAULT_FIELD, field_for
+    from attncli.inputs.corpus import CorpusFile
     from attncli.inputs.media import refuse_medium
 
     if text.text not in (None, "-"):
@@ -218,25 +193,7 @@ def _lines(text: TextInput, corpus: CorpusOptions) -> Lines:
         )
     path = text.file or "-"
     refuse_medium(path)
-    field = field_for(path, corpus.field)
-    if corpus.pair_field is not None and field is None:
-        field = DEFAULT_FIELD
-    found = CorpusFile(path, field, corpus.pair_field)
-    if path != "-":
-        _check_readable(path)
-    return found
-
-
-def _check_readable(path: str) -> None:
-    """Fail before the model is loaded; a named pipe is left alone, since what is read of it is gone."""
-    import os
-    from pathlib import Path
-
-    from attncli.inputs.text import opened
-
-    if not Path(os.path.expanduser(path)).is_fifo():
-        with opened(path) as stream:
-            stream.read(1)
+    return CorpusFile.named(path, corpus.field, corpus.pair_field)
 
 
 def _open(
