@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from attncli.cli.options import ModelOptions, OutputOptions, ScratchOptions, TextInput
 from attncli.errors import UsageError, did_you_mean
-from attncli.models.shipped import shipped_models
 
 if TYPE_CHECKING:
     from attncli.heads.changes import OldRun
@@ -206,10 +205,11 @@ def _open(
 ) -> tuple[TextSource, RepeatedTokens | None, RowRule, str]:
     """Open the model; give it, the probe's tokens, which rows count, and the device."""
     from attncli.models.batches import RowRule
+    from attncli.models.opening import is_pretrained
 
     rule = RowRule(corpus.min_row)
     paired = corpus.pair is not None or corpus.pair_field is not None
-    if not _is_pretrained(model):
+    if not is_pretrained(model):
         assert lines is not None
         return _text_by_text(lines, rule, corpus, model, scratch, output), None, rule, "cpu"
 
@@ -233,10 +233,6 @@ def _open(
         loaded, rule, paired, truncate=model.truncate, verify=not model.no_verify, fast=model.fast
     )
     return made, drawn, rule, device
-
-
-def _is_pretrained(model: ModelOptions) -> bool:
-    return model.model not in (None, "scratch", *shipped_models())
 
 
 def _text_by_text(

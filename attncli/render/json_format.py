@@ -34,6 +34,15 @@ def render(view: View, options: Options) -> bytes:
     return ("{\n" + ",\n".join(parts) + "\n}\n").encode("ascii")
 
 
+def record(view: View, about: Mapping[str, Any]) -> bytes:
+    """Write a view as one line, in ASCII.
+
+    Args:
+        about: What stands first: which of many views it is.
+    """
+    return (_text({**about, **document(view)}) + "\n").encode("ascii")
+
+
 def document(view: View, *, weights: bool = True) -> dict[str, Any]:
     """Return what the JSON document holds, numbers still as arrays.
 
