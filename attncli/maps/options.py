@@ -77,7 +77,7 @@ class MaskOptions:
             hint="with --model, mask takes one text and no sizes or settings",
         ),
         Rule("--layer", needs="--model", unless="all", hint="for a pattern's own layer: --set layer=N"),
-        Rule("--kind --pair --stride", needs="--model", hint="--model names one"),
+        Rule("--kind --pair --stride --each-line", needs="--model", hint="--model names one"),
         Rule("TEXT", excludes="--file", hint="give one of them"),
         Rule("TEXT --file", excludes="--seq-len --key-len", hint="give one of them"),
         *STRIDE_RULES,
