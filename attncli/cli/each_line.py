@@ -51,7 +51,11 @@ class LineOptions:
             excludes="TEXT NAME --pair --stride --generate --chat",
             hint="it reads a text from each line of --file or a pipe",
         ),
-        Rule("--field --pair-field --batch-size --skip-errors --resume", needs="--each-line"),
+        Rule(
+            "--field --pair-field --batch-size --skip-errors --resume",
+            needs="--each-line",
+            hint="add --each-line",
+        ),
     )
 
     each_line: Annotated[
@@ -197,9 +201,11 @@ class LineRun:
 
         line, pair = answer.pair
         files = tuple((_filled(path, line, name), form) for path, form in self.plan.files if _has_place(path))
-        own = None if self.plan.stdout == "ndjson" else self.plan.stdout
-        quiet = replace(self.plan.wish, quiet=1)
-        deliver(view, replace(self.plan, wish=quiet, files=files, stdout=own), answer.pictures)
+        quiet = replace(self.plan, wish=replace(self.plan.wish, quiet=1))
+        deliver(view, replace(quiet, files=files, stdout=None), answer.pictures)
+        if self.plan.stdout not in (None, "ndjson"):
+            named = replace(view.header, title=f"line {line.number} · {view.header.title}")
+            deliver(replace(view, header=named), replace(quiet, files=()), answer.pictures)
         if self.plan.stdout != "ndjson" and self.records is None:
             return
         about = {"line": line.number, "id": line.id, "text": line.text, "pair": pair}
