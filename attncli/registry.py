@@ -1,4 +1,4 @@
-"""Finds what there is to choose from: variants, masks, metrics, formats, sources, a benchmark's peers.
+"""Finds what there is to choose from: variants, masks, inputs, metrics, formats, sources, a benchmark's peers.
 
 One file is one choice. A file in one of the `FOLDERS` that has a module-level
 
@@ -24,6 +24,7 @@ FOLDERS: Mapping[str, str] = {
     "sources": "attncli.models",
     "variants": "attncli.attention.variants",
     "masks": "attncli.attention.masks",
+    "inputs": "attncli.maps",
     "metrics": "attncli.heads.metrics",
     "formats": "attncli.render",
     "peers": "attncli.bench.peers",
@@ -68,7 +69,7 @@ class Parameter:
         """
         value = self._convert(text)
         if self.choices and value not in self.choices:
-            raise UsageError(f"{self.name}={text}: no such choice", did_you_mean(text, self.choices))
+            raise UsageError(f"{self.name}={text}: unknown value", did_you_mean(text, self.choices))
         if isinstance(value, int | float) and not isinstance(value, bool):
             self._check_range(value, text)
         return value

@@ -41,7 +41,7 @@ def show_each(loaded: Loaded, texts: list[str], folder: Path) -> None:
     corpus.write_text("".join(f"{text}\n" for text in texts))
     output = OutputOptions(output=[str(records)], quiet=1)
     plan = plan_output(output, "MatrixGrid", top=5)
-    run = LineRun(CorpusFile(str(corpus)), plan, LineOptions(True), output, RecordFile(records))
+    run = LineRun(CorpusFile(str(corpus)), plan, LineOptions(True), RecordFile(records))
     layer, head = parse_selection("4", "layer"), parse_selection("2", "head")
 
     def ask(source: Opened) -> tuple[Question, int]:

@@ -28,8 +28,8 @@ from attncli.heads.corpus_state import CorpusState
 from attncli.heads.corpus_sums import CorpusSums
 from attncli.heads.metrics_of_block import Measures
 from attncli.heads.similarity import HeadOverlap
-from attncli.inputs.corpus import Line
-from attncli.models.batches import BatchedModel, Encoded, cut_into_batches
+from attncli.inputs.corpus import Line, cut_into_batches
+from attncli.models.batches import BatchedModel, Encoded
 from attncli.models.loading import Loaded, load
 from attncli.models.pretrained import without_cache
 from attncli.observers.selection import Selection

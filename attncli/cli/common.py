@@ -7,10 +7,11 @@ from functools import cache
 
 from attncli import __version__
 from attncli.cli.options import ARGV, COLORMAPS, OutputOptions
-from attncli.cli.output import PICTURES, OutputRequest, Plan, plan, say
+from attncli.cli.output import Plan, plan, say
 from attncli.errors import UsageError, did_you_mean
 from attncli.labels import safe_label
 from attncli.record import KINDS, Kind, Provenance, Run
+from attncli.render import formats_with
 
 
 def choose_kind(kinds: Sequence[Kind], asked: str | None) -> Kind:
@@ -25,7 +26,7 @@ def choose_kind(kinds: Sequence[Kind], asked: str | None) -> Kind:
         if kind == asked:
             return kind
     if asked not in KINDS:
-        raise UsageError(f"--kind {asked}: no such kind", did_you_mean(asked, KINDS))
+        raise UsageError(f"--kind {asked}: unknown kind", did_you_mean(asked, KINDS))
     hint = "of an encoder–decoder, --pair TEXT gives the target side" if kinds == ("encoder",) else None
     raise UsageError(f"--kind {asked}: there is only {' and '.join(kinds)} attention here", hint)
 
@@ -44,26 +45,11 @@ def plan_output(
     """
     if output.colormap not in COLORMAPS:
         raise UsageError(
-            f"--colormap {output.colormap}: no such colours", did_you_mean(output.colormap, COLORMAPS)
+            f"--colormap {output.colormap}: unknown colormap", did_you_mean(output.colormap, COLORMAPS)
         )
-    wish = OutputRequest(
-        format="json" if output.json else output.format,
-        outputs=tuple(output.output or ()),
-        color=output.color,
-        width=output.width,
-        quiet=output.quiet,
-        colormap=output.colormap,
-        raw_tokens=output.raw_tokens,
-        csv_safe=output.csv_safe,
-        no_clobber=output.no_clobber,
-        yes_large=output.yes_large,
-        dpi=output.dpi,
-    )
-    found = plan(wish, view, default=default)
-    if top is not None and PICTURES.issuperset(found.formats):
-        raise UsageError(
-            "--top lists keys, and a picture shows all of them", "leave it out, or add -o FILE.csv"
-        )
+    found = plan(output, view, default=default)
+    if top is not None and formats_with("draws") >= found.formats:
+        raise UsageError("--top is for lists; a picture shows all keys", "leave it out, or add -o FILE.csv")
     return found
 
 
@@ -87,7 +73,7 @@ def tell_checks(run: Run, output: OutputOptions) -> None:
     name, adapter = safe_label(run.source.name), run.source.adapter
     applied = "" if adapter is None else f", with the adapter {safe_label(adapter)}"
     say(f"source: {name} ({run.source.family}, {run.source.dtype}, {run.source.device}{applied})")
-    seen = ", ".join(f"{sum(site.kind == kind for site in run.sites)} {kind}" for kind in KINDS)
+    seen = ", ".join(f"{sum(layer.kind == kind for layer in run.attention_layers)} {kind}" for kind in KINDS)
     stopped = "; then the model was stopped" if run.stopped else ""
     say(
         f"attention operations: {seen}; looked into {len(run.reports)}, through {run.source.capture}{stopped}"

@@ -105,7 +105,6 @@ class LineRun:
     corpus: CorpusFile
     plan: Plan
     options: LineOptions
-    output: OutputOptions
     records: RecordFile | None
     done: int = 0
     failed: int = 0
@@ -131,13 +130,13 @@ class LineRun:
 
         shown = self.plan.stdout is None or not self.plan.screen.tty
         try:
-            with progress("texts", self.output, total=self.corpus.size, shown=shown) as update:
+            with progress("texts", self.plan.output, total=self.corpus.size, shown=shown) as update:
                 tell = self._teller(update)
                 for answer in answers(self._pairs()):
                     self._take(answer)
                     tell(answer)
         except KeyboardInterrupt:
-            if self.records is not None and self.done and not self.output.quiet:
+            if self.records is not None and self.done and not self.plan.output.quiet:
                 say("interrupted; the same command with --resume goes on")
             raise
         finally:
@@ -201,7 +200,7 @@ class LineRun:
 
         line, pair = answer.pair
         files = tuple((_filled(path, line, name), form) for path, form in self.plan.files if _has_place(path))
-        quiet = replace(self.plan, wish=replace(self.plan.wish, quiet=1))
+        quiet = replace(self.plan, output=replace(self.plan.output, quiet=1))
         deliver(view, replace(quiet, files=files, stdout=None), answer.pictures)
         if self.plan.stdout not in (None, "ndjson"):
             named = replace(view.header, title=f"line {line.number} · {view.header.title}")
@@ -224,7 +223,7 @@ class LineRun:
         from attncli.cli.output import say
 
         self.failed += 1
-        if not self.output.quiet:
+        if not self.plan.output.quiet:
             say(self.corpus.name_of(bad))
 
     def _teller(self, update: Update) -> Callable[[Answer], None]:
@@ -240,7 +239,7 @@ class LineRun:
         from attncli.cli.output import say
 
         self._tell_waiting()
-        if self.done and not self.output.quiet:
+        if self.done and not self.plan.output.quiet:
             for path, _ in self.plan.files:
                 say(f"wrote {safe_label(str(path))} ({self.done:,} texts)")
         if self.failed and not self.done:
@@ -305,7 +304,7 @@ def run_lines(
     records = None
     if common:
         records = RecordFile(common[0], no_clobber=output.no_clobber, resume=options.resume)
-    return LineRun(corpus, plan, options, output, records)
+    return LineRun(corpus, plan, options, records)
 
 
 def file_name(text: str) -> str:

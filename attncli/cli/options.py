@@ -43,7 +43,8 @@ KindName = Annotated[
 Numbers = Annotated[str, typer.Option(metavar="N", help="0-based: 3, 0,2,5-7, -1 (last) or all.")]
 NumbersOrMean = Annotated[str, typer.Option(metavar="N", help="0-based: 3, 0,2,5-7, -1 (last), all or mean.")]
 OneNumber = Annotated[
-    str | None, typer.Option(metavar="N", help="0-based; -1 is the last. By default the most telling.")
+    str | None,
+    typer.Option(metavar="N", help="0-based; -1 is the last. By default where one weight stands out."),
 ]
 QueryTokens = Annotated[
     str | None, typer.Option(metavar="TOKENS", help="Rows to show, by position or text: 3, 2-5, it, it:2.")
@@ -65,7 +66,7 @@ ModelName = Annotated[
 Device = Annotated[
     str, typer.Option(metavar="NAME", help="Where it runs: cpu, cuda, cuda:1, mps."), Choices(DEVICES)
 ]
-Offline = Annotated[bool, typer.Option("--offline", help="Do not ask the hub.")]
+Offline = Annotated[bool, typer.Option("--offline", help="Do not contact the hub.")]
 
 FieldName = Annotated[
     str | None, typer.Option(metavar="NAME", help="Lines are JSON objects; this field is the text.")
@@ -74,7 +75,7 @@ PairFieldName = Annotated[
     str | None, typer.Option(metavar="NAME", help="The field with the second sentence or target text.")
 ]
 SkipErrors = Annotated[
-    bool, typer.Option("--skip-errors", help="Lines that cannot be used do not make the exit code 1.")
+    bool, typer.Option("--skip-errors", help="Exit with 0 even if some lines cannot be used.")
 ]
 BatchSize = Annotated[int, typer.Option(metavar="N", min=1, help="Texts at once.")]
 
@@ -166,7 +167,9 @@ class ModelOptions:
     ] = None
     offload_folder: Annotated[
         str | None,
-        typer.Option("--offload-folder", metavar="DIR", help="With --device-map: for parts kept on disk."),
+        typer.Option(
+            "--offload-folder", metavar="DIR", help="With --device-map: folder for parts kept on disk."
+        ),
     ] = None
     attention: Annotated[
         str | None,
@@ -181,7 +184,7 @@ class ModelOptions:
         bool, typer.Option("--allow-pickle", help="Load pickled weights, which can run any code.")
     ] = False
     no_adapter: Annotated[
-        bool, typer.Option("--no-adapter", help="Leave out the adapter (LoRA) that lies with the model.")
+        bool, typer.Option("--no-adapter", help="Ignore the adapter (LoRA) in the model's folder.")
     ] = False
     truncate: Annotated[
         bool, typer.Option("--truncate", help="Cut a text that is too long for the model.")
@@ -190,7 +193,7 @@ class ModelOptions:
         bool,
         typer.Option(
             "--fast",
-            help="Long texts: compute layers with a window, soft-cap or sink ourselves, faster than the model does.",
+            help="Long texts: let attncli compute layers with a window, soft-cap or sink, which is faster.",
         ),
     ] = False
     no_verify: Annotated[
@@ -224,7 +227,9 @@ class ScratchOptions:
     causal: Annotated[bool, typer.Option("--causal", help="Make the scratch model a decoder.")] = False
     variant: Annotated[
         str | None,
-        typer.Option("--variant", metavar="NAME", help="Attend by a variant: see attncli list variants."),
+        typer.Option(
+            "--variant", metavar="NAME", help="Use an attention variant: see attncli list variants."
+        ),
         Choices(entries_of("variants")),
     ] = None
     set: Annotated[
@@ -237,7 +242,7 @@ class ScratchOptions:
             metavar="N",
             min=0,
             max=2**63 - 1,
-            help="Seed of the scratch model's weights, or of --temperature's draws; 0 by default.",
+            help="Seed of the scratch model's weights or of sampling; 0 by default.",
         ),
     ] = None
 
@@ -263,17 +268,17 @@ class GenerationOptions:
 
     generate: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, help="Let the model write N tokens, and show them in the map too."),
+        typer.Option(metavar="N", min=1, help="Generate N tokens and show them in the map."),
     ] = None
     temperature: Annotated[
-        float, typer.Option(metavar="T", min=0, help="Draw tokens at this temperature (--seed); 0 is greedy.")
+        float, typer.Option(metavar="T", min=0, help="Sample at this temperature (see --seed); 0 is greedy.")
     ] = 0.0
     chat: Annotated[
-        bool, typer.Option("--chat", help="Give the text as a user's message, by the model's chat template.")
+        bool, typer.Option("--chat", help="Format the text as a user's message with the chat template.")
     ] = False
-    system: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="With --chat: what the system says before it.")
-    ] = None
+    system: Annotated[str | None, typer.Option(metavar="TEXT", help="With --chat: the system message.")] = (
+        None
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +291,7 @@ class OutputOptions:
     format: Annotated[
         str,
         typer.Option(
-            "--format", "-f", metavar="NAME", help="Form on stdout: auto, or see attncli list formats."
+            "--format", "-f", metavar="NAME", help="Format on stdout: auto, or one of attncli list formats."
         ),
         Choices(entries_of("formats", auto="What suits the terminal, file or pipe")),
     ] = "auto"
@@ -297,7 +302,7 @@ class OutputOptions:
             "--output",
             "-o",
             metavar="FILE",
-            help="Write a file; its ending picks the form. May be given again; - is stdout.",
+            help="Write a file in the format of its ending. Repeatable; - is stdout.",
         ),
     ] = None
     color: Annotated[
@@ -313,7 +318,7 @@ class OutputOptions:
         bool, typer.Option("--raw-tokens", help="Show the vocabulary's own forms (Ġthe, ##ed).")
     ] = False
     csv_safe: Annotated[
-        bool, typer.Option("--csv-safe", help="Defuse cells that a spreadsheet takes for formulas.")
+        bool, typer.Option("--csv-safe", help="Escape cells that a spreadsheet would run as formulas.")
     ] = False
     dpi: Annotated[int, typer.Option(metavar="N", min=20, max=1200, help="Resolution of PNG files.")] = 150
     no_clobber: Annotated[bool, typer.Option("--no-clobber", help="Never overwrite a file.")] = False
@@ -326,6 +331,8 @@ class OutputOptions:
             "--quiet", "-q", count=True, show_default=False, help="No notes on stderr; -qq: no errors either."
         ),
     ] = 0
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say on stderr what was checked.")] = False
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Report on stderr what was checked.")] = (
+        False
+    )
     debug: Annotated[bool, typer.Option("--debug", help="Show a traceback when something fails.")] = False
-    no_progress: Annotated[bool, typer.Option("--no-progress", help="No signs of life on stderr.")] = False
+    no_progress: Annotated[bool, typer.Option("--no-progress", help="Show no progress on stderr.")] = False

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Timer
+from typing import TypeVar
 
 from attncli.cli.options import OutputOptions
 from attncli.terminal import abilities
 
 _PATIENCE_SECONDS = 0.5
 
+T = TypeVar("T")
 Update = Callable[[str | None, float], None]
 
 
@@ -55,6 +57,14 @@ def progress(
         timer.join()
         if bar.live.is_started:
             bar.stop()
+
+
+def counted(items: Sequence[T], what: str, output: OutputOptions) -> Iterator[T]:
+    """Yield items one by one, and show how many are done."""
+    with progress(what, output, total=len(items)) as update:
+        for item in items:
+            yield item
+            update(None, 1)
 
 
 def _may_move(output: OutputOptions) -> bool:

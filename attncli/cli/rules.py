@@ -18,14 +18,12 @@ FACTS = {
     "@pretrained": "a pretrained model",
     "@trained": "a trained model",
     "@untrained": "the scratch model",
-    "@picture": "a picture",
-    "@sound": "a sound",
     "@maps": "a saved run of show, mask or compare",
     "@ranking": "a saved ranking of heads",
     "@finding": "a saved run of find",
     "@curves": "a saved benchmark",
 }
-"""What may hold besides the options that were given: the kind of model, of input, of saved run."""
+"""What may hold besides the options that were given, in words; of an input (``@sound``) its own name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +60,9 @@ class Rule:
                 raise UsageError(f"{option} needs {what}", self.hint)
             for other in excluded:
                 if other in facts:
-                    raise UsageError(f"{option} cannot be used with {FACTS[other]}", self.hint)
+                    raise UsageError(
+                        f"{option} cannot be used with {FACTS.get(other, f'a {other[1:]}')}", self.hint
+                    )
                 if other in there:
                     raise UsageError(f"{option} and {other} were both given", self.hint)
 

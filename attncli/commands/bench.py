@@ -48,7 +48,8 @@ class What:
     variants: Annotated[
         str | None,
         typer.Option(
-            metavar="NAMES", help="With commas; variants and peers (attncli list peers). All that fit."
+            metavar="NAMES",
+            help="Variants and peers (attncli list peers), with commas; by default all that fit.",
         ),
         Choices(entries_of("variants", "peers"), many=True),
     ] = None
@@ -57,12 +58,12 @@ class What:
         typer.Option(
             "--set",
             metavar="VARIANT.NAME=VALUE",
-            help="Set a parameter of a variant; NAME=VALUE alone, of all that have it. May be given again.",
+            help="Set a parameter of one variant, or with NAME=VALUE of all that have it. Repeatable.",
         ),
     ] = None
     reference: Annotated[
         str,
-        typer.Option(metavar="NAME", help="Whom the others are compared with."),
+        typer.Option(metavar="NAME", help="The variant that the others are compared with."),
         Choices(entries_of("variants", "peers")),
     ] = "sdpa"
     heads: Annotated[int, typer.Option(metavar="N", min=1, help="Number of heads.")] = 8
@@ -72,7 +73,9 @@ class What:
         str, typer.Option(metavar="NAME", help="float32, float64, bfloat16 or float16."), Choices(_DTYPES)
     ] = "float32"
     device: Device = "cpu"
-    causal: Annotated[bool, typer.Option("--causal/--no-causal", help="Whether the future is hidden.")] = True
+    causal: Annotated[bool, typer.Option("--causal/--no-causal", help="Whether later keys are hidden.")] = (
+        True
+    )
     backward: Annotated[bool, typer.Option("--backward", help="Time the gradients as well.")] = False
 
 
@@ -83,19 +86,17 @@ class Care:
     panel: ClassVar[str] = "How"
     rules: ClassVar = (Rule("--fail-over", needs="--baseline", hint="add --baseline old.json"),)
 
-    threads: Annotated[int, typer.Option(metavar="N", min=1, help="Threads of PyTorch.")] = 1
+    threads: Annotated[int, typer.Option(metavar="N", min=1, help="Number of PyTorch threads.")] = 1
     seed: Annotated[
         int, typer.Option(metavar="N", min=0, max=2**63 - 1, help="Seed of inputs and order.")
     ] = 0
     precision: Annotated[
-        float, typer.Option(metavar="SHARE", help="Measure until medians are certain to this share.")
+        float, typer.Option(metavar="SHARE", help="Measure until medians are certain to this fraction.")
     ] = 0.03
     max_time: Annotated[
-        float, typer.Option(metavar="SECONDS", help="Rounds at one length stop after this.")
+        float, typer.Option(metavar="SECONDS", help="Time limit for the rounds at one length.")
     ] = 15.0
-    budget: Annotated[
-        float, typer.Option(metavar="SECONDS", help="Try nothing that takes longer in all.")
-    ] = 120.0
+    budget: Annotated[float, typer.Option(metavar="SECONDS", help="Time limit for the whole run.")] = 120.0
     baseline: Annotated[
         str | None, typer.Option(metavar="FILE", help="JSON of an older run to compare with.")
     ] = None
@@ -140,7 +141,7 @@ def bench(what: What, care: Care, output: OutputOptions) -> None:
 def _check(what: What, care: Care) -> None:
     """Check what needs neither torch nor the lengths."""
     if what.dtype not in _DTYPES:
-        raise UsageError(f"--dtype {what.dtype}: no such type", did_you_mean(what.dtype, _DTYPES))
+        raise UsageError(f"--dtype {what.dtype}: unknown type", did_you_mean(what.dtype, _DTYPES))
     for name, value, least in (
         ("precision", care.precision, 0.0),
         ("max-time", care.max_time, 0.0),
@@ -158,7 +159,7 @@ def _question(what: What, care: Care, lengths: tuple[int, ...]) -> tuple[BenchRe
     known = {*registry.entries("variants"), *registry.entries("peers")}
     if what.reference not in known:
         raise UsageError(
-            f"--reference {what.reference}: no such variant", did_you_mean(what.reference, sorted(known))
+            f"--reference {what.reference}: unknown variant", did_you_mean(what.reference, sorted(known))
         )
 
     import torch
@@ -207,5 +208,5 @@ def _fail_if_slower(changes: list[Change], care: Care) -> None:
         more = f" and {len(slower) - 6} more" if len(slower) > 6 else ""
         raise CheckFailed(
             f"slower than {limit:g}× the baseline: {told}{more}",
-            "if all got slower alike, the machine did: compare on a quiet one",
+            "if all variants are slower, the machine may be busy: compare on an idle one",
         )

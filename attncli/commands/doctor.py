@@ -1,4 +1,4 @@
-"""attncli doctor: Say what attncli runs on, and what is missing. Exits with 3 where a check fails."""
+"""attncli doctor: Show what attncli runs on and what is missing. Exits with 3 if a check fails."""
 
 from __future__ import annotations
 

@@ -4,8 +4,8 @@ For one layer, one head and one query token: what is projected, query, key and v
 dimensions that add most to it, what scaling does, mask, softmax, the weighted sum of the values, and what the head
 adds to the layer's output. Every number is the model's own. --diagram draws the data-flow with the model's shapes.
 
-Two topics stand in TEXT's place, where no option names a model or a row: scaling measures what 1/√d_k does, order what
-position encoding does. A text that is just that word is explained by: attncli explain -- scaling
+In place of TEXT, a topic can be given: scaling measures what 1/√d_k does, order what position encoding does. Options
+for a model or a row make it a text, and so do two dashes: attncli explain -- scaling
 """
 
 from __future__ import annotations

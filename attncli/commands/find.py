@@ -4,7 +4,7 @@ Words are made of tokens: a head's weight from word to word is the sum over the 
 query word's rows. In a text, heads are ranked by what that weight has above the head's own average at the same distance
 in words, so that a head that always looks at the word before does not win by accident. Over labelled pairs (--examples)
 they are ranked by how often their strongest other word is the right one, beside the best constant offset, and on texts
-that had no say in choosing the head.
+that were not used to choose the head.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """attncli heads: Rank the heads of a model over a text or a whole corpus, by what they do, against chance.
 
-One row a head: what it does (previous token, induction, delimiters, …), how sure that is, and what chance would give.
-A head is named after a role only where it is far above its null. A text is one text; --file and a pipe are a corpus of
-one text a line. Ctrl-C or SIGTERM gives what is done, and --resume goes on from it.
+One row per head: what it does (previous token, induction, delimiters, …), how certain that is, and what chance would
+give. A head gets the name of a role only where it is far above its baseline. TEXT is one text; --file and a pipe are a
+corpus with one text per line. After Ctrl-C or SIGTERM the finished part is written, and --resume continues from it.
 """
 
 from __future__ import annotations

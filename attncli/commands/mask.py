@@ -8,6 +8,7 @@ matrix of all pairs. With --model it is the mask the model was run with on a tex
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 from attncli.cli.command import spread
@@ -17,7 +18,7 @@ from attncli.cli.rules import Rule, check_rules
 from attncli.maps.options import MaskOptions
 
 if TYPE_CHECKING:
-    from attncli.view import MatrixGrid
+    from attncli.cli.output import Plan
 
 EXAMPLES = (
     "attncli mask causal --seq-len 8",
@@ -26,7 +27,12 @@ EXAMPLES = (
     'attncli mask padding "The animal was too tired." --set pad=3',
     "attncli mask causal --seq-len 4 --key-len 10 --json",
     'attncli mask --model ./smollm2-135m "The animal was too tired." -o mask.svg',
+    'attncli mask --model ./smollm2-135m "The animal was too tired." --expect causal -q > mask.txt',
 )
+
+
+_LARGEST_BATCH = 64
+"""With --padded, so many lines are read at most."""
 
 
 @spread
@@ -41,31 +47,42 @@ def mask(pattern: MaskOptions, lines: BatchedLineOptions, model: ModelOptions, o
         _each_line(pattern, lines, model, output)
         return
     plan = plan_output(output, "MatrixGrid")
+    if pattern.padded:
+        _check_padded(pattern, model, output)
+        return
     if model.model is not None:
-        view = _of_model(pattern, model, output)
-    else:
-        with progress("measuring the pattern …", output):
-            view = pattern_view(pattern, plan)
+        _of_model(pattern, model, output, plan)
+        return
+    with progress("measuring the pattern …", output):
+        view = pattern_view(pattern, plan)
     deliver(view, plan)
 
 
-def _of_model(pattern: MaskOptions, model: ModelOptions, output: OutputOptions) -> MatrixGrid:
-    """Run a model and keep the masks it used."""
+def _of_model(pattern: MaskOptions, model: ModelOptions, output: OutputOptions, plan: Plan) -> None:
+    """Run a model, show the masks it used, and hold them against what was expected."""
     from attncli.cli.common import choose_kind, tell_checks
+    from attncli.cli.output import deliver, say
+    from attncli.maps.expectation import check_masks, parse_expectation
     from attncli.models.opening import open_source
     from attncli.observers.selection import parse_selection
 
     check_rules((Rule("NAME -", excludes="--file", hint="give one of them"),))
     text = TextInput(pattern.name, pattern.file).read("mask --model …")
+    expected = [parse_expectation(one) for one in pattern.expect or ()]
     source = open_source(text, pattern.pair, model, ScratchOptions(), output, stride=pattern.stride)
     kind = choose_kind(source.kinds, pattern.kind)
 
     from attncli.maps.mask import mask_question
 
     layers = parse_selection(pattern.layer, "layer", no_mean="masks have no mean")
-    shown = mask_question(source, kind, layers).answer(source)
+    question, kept = mask_question(source, kind, layers)
+    shown = question.answer(source)
     tell_checks(shown.run, output)
-    return shown.view
+    deliver(shown.view, plan)
+    if expected:
+        count = check_masks(kept.groups(), expected, kind, source.depth(kind), *source.axes(kind))
+        if not output.quiet:
+            say(f"note: the masks of {count} layers are as expected")
 
 
 def _each_line(
@@ -85,6 +102,34 @@ def _each_line(
     from attncli.models.opening import Opened
 
     def ask(source: Opened) -> tuple[Question, int]:
-        return mask_question(source, choose_kind(source.kinds, pattern.kind), layers), 1
+        return mask_question(source, choose_kind(source.kinds, pattern.kind), layers)[0], 1
 
     run.through(lines_of_model(model, ScratchOptions(), output, ask, lines.batch_size).answers)
+
+
+def _check_padded(pattern: MaskOptions, model: ModelOptions, output: OutputOptions) -> None:
+    """Check the lines of a file as one padded batch."""
+    from attncli.cli.output import say
+    from attncli.errors import ReadError
+    from attncli.inputs.corpus import BadLine, field_for, read_texts
+    from attncli.inputs.text import opened
+    from attncli.maps.expectation import check_padded_batch, parse_expectation
+    from attncli.models.opening import check_reads, load_model
+    from attncli.observers.selection import parse_selection
+
+    assert pattern.expect and pattern.file is not None
+    expected = [parse_expectation(one) for one in pattern.expect]
+    with opened(pattern.file) as stream:
+        lines = list(itertools.islice(read_texts(stream, field_for(pattern.file, None)), _LARGEST_BATCH))
+    bad = [line for line in lines if isinstance(line, BadLine)]
+    if bad or not lines:
+        raise ReadError(f"line {bad[0].number}: {bad[0].reason}" if bad else "the file holds no text")
+    check_reads(model, output)
+    loaded = load_model(model, output)
+    layers = parse_selection(pattern.layer, "layer", no_mean="masks have no mean")
+    texts = [line for line in lines if not isinstance(line, BadLine)]
+    count = check_padded_batch(loaded, texts, expected, layers, verify=not model.no_verify)
+    if not output.quiet:
+        say(
+            f"note: the masks of {count} layers are as expected, for {len(texts)} texts padded on either side"
+        )

@@ -1,4 +1,4 @@
-"""attncli render: Draw a saved run again, in any form: a picture, a table, data.
+"""attncli render: Draw a saved run again in any format: a picture, a table, data.
 
 FILE is what show, mask, compare, bench, heads or find wrote with -o run.json (or -o run.npz); - reads it from stdin. No
 model is loaded: capture on a large machine, look at it on a small one. The heads of a ranking are ranked again by any

@@ -1,12 +1,15 @@
 """attncli show: Show which tokens attend to which, in any model's heads.
 
-Rows are queries, columns are keys. Without --model a small trained model that comes with attncli attends, tiny-decoder,
-and shows the one of its heads that has most to say of the text, unless --layer or --head ask for others.
+Rows are queries, columns are keys. Without --model the small trained model tiny-decoder is used, which comes with
+attncli; of its heads the one that says most about the text is shown, unless --layer or --head is given.
 A text too long to draw each pair is pooled into a picture of at most 512×512 cells; --rows looks into it.
 """
 
 from __future__ import annotations
 
+from typing import cast
+
+from attncli import registry
 from attncli.cli.command import spread
 from attncli.cli.each_line import BatchedLineOptions
 from attncli.cli.options import (
@@ -17,6 +20,7 @@ from attncli.cli.options import (
     TextInput,
 )
 from attncli.cli.rules import GIVEN
+from attncli.maps import InputKind
 from attncli.maps.options import ShowOptions
 
 EXAMPLES = (
@@ -48,8 +52,6 @@ def show(
     """Run a text through a model and show its attention weights."""
     from attncli.cli.common import choose_kind, plan_output, tell_checks
     from attncli.cli.output import deliver
-    from attncli.maps.audio import open_sound
-    from attncli.maps.image import open_picture
     from attncli.maps.show import MapRequest
     from attncli.models.opening import medium_for, model_name, open_source
     from attncli.models.shipped import roles_of
@@ -63,21 +65,20 @@ def show(
     layers, heads = parse_selection(choice.layer, "layer"), parse_selection(choice.head, "head")
     said = text.read("show")
     medium = medium_for(said, model, output)
-    seen = None
-    if medium == "sound":
-        source, choice = open_sound(said, choice, model, output, writing)
-    elif medium == "picture":
-        seen = open_picture(said, choice, model, output, plan.formats)
-        source, choice = seen.source, seen.choice
+    lay_over = None
+    if medium is not None:
+        kind_of_input = cast(InputKind, registry.load("inputs", medium))
+        opened = kind_of_input.open_input(said, choice, model, output, writing, plan.formats)
+        source, choice, lay_over = opened.source, opened.choice, opened.lay_over
     else:
         source = open_source(said, choice.pair, model, scratch, output, writing, choice.stride)
     kind = choose_kind(source.kinds, choice.kind)
-    showing = MapRequest(source, kind, layers, heads, choice, laid_over=seen is not None)
+    showing = MapRequest(source, kind, layers, heads, choice, laid_over=lay_over is not None)
     if GIVEN.get().keys().isdisjoint(("--model", "--layer", "--head")):
         showing = showing.of_one_head(roles_of(model_name(model, scratch, choice.pair)))
     shown = showing.shown(plan)
     tell_checks(shown.run, output)
-    deliver(shown.view if seen is None else seen.over(shown.view), plan, shown.pictures)
+    deliver(shown.view if lay_over is None else lay_over(shown.view), plan, shown.pictures)
 
 
 def _each_line(

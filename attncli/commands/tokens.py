@@ -1,4 +1,4 @@
-"""attncli tokens: Split a text into a model's tokens and say what each one stands for. Loads no torch."""
+"""attncli tokens: Split a text into a model's tokens and show what each one stands for. Does not load torch."""
 
 from __future__ import annotations
 

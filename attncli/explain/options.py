@@ -23,11 +23,14 @@ class ExplainOptions:
     kind: KindName = None
     pair: PairText = None
     top: Annotated[
-        int | None, typer.Option(metavar="K", min=1, help="List only the K strongest keys; 8 for people.")
+        int | None,
+        typer.Option(
+            metavar="K", min=1, help="List only the K strongest keys; 8 by default in readable formats."
+        ),
     ] = None
     dims: Annotated[
         int, typer.Option(metavar="N", min=1, max=64, help="Show the first N numbers of a vector.")
     ] = 6
     diagram: Annotated[
-        bool, typer.Option("--diagram", help="Draw the data-flow; -f mermaid gives it in Mermaid.")
+        bool, typer.Option("--diagram", help="Draw the data flow; -f mermaid writes it in Mermaid.")
     ] = False

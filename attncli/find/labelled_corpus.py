@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from attncli.cli.common import choose_kind, provenance
-from attncli.cli.progress import progress
+from attncli.cli.progress import counted
 from attncli.errors import ModelError, UsageError
 from attncli.find.words import Search, require_offsets
 from attncli.inputs.corpus import BadLine
@@ -154,18 +154,15 @@ def _answers(search: Search, texts: Sequence[Asked], pairs: PairSet) -> tuple[An
     runs, hits = [], []
     questions: list[PairQuestion] = []
     heads: tuple[tuple[str, int, int], ...] = ()
-    asked = [one for one in texts if one.questions]
-    with progress("asking all heads", search.output, total=len(asked)) as update:
-        for text in asked:
-            wanted = [pair for question in text.questions for pair in question.pairs]
-            kept = WordWeights(text.kind, search.layers, search.heads, text.source.depth(text.kind), wanted)
-            runs.append(text.source.run([kept]))
-            search.layers.refuse_missing(runs[-1], text.kind, text.source.depth(text.kind))
-            found = answers_of(text.questions, list(kept.found()))
-            heads = tuple(found)
-            hits.append(np.stack(list(found.values())))
-            questions += text.questions
-            update(None, 1)
+    for text in counted([one for one in texts if one.questions], "asking all heads", search.output):
+        wanted = [pair for question in text.questions for pair in question.pairs]
+        kept = WordWeights(text.kind, search.layers, search.heads, text.source.depth(text.kind), wanted)
+        runs.append(text.source.run([kept]))
+        search.layers.refuse_missing(runs[-1], text.kind, text.source.depth(text.kind))
+        found = answers_of(text.questions, list(kept.found()))
+        heads = tuple(found)
+        hits.append(np.stack(list(found.values())))
+        questions += text.questions
     if not runs:
         query, key = pairs.roles
         raise UsageError(

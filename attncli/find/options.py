@@ -58,5 +58,5 @@ class FindOptions:
     head: Numbers = "all"
     top: Annotated[
         int | None,
-        typer.Option(metavar="K", min=1, help="Only the K first heads; 10 by default in tables for people."),
+        typer.Option(metavar="K", min=1, help="Only the first K heads; 10 by default in readable tables."),
     ] = None

@@ -22,22 +22,23 @@ class RankingOptions:
         Choices(entries_of("metrics", role="How far the strongest role is above its baseline")),
     ] = None
     ascending: Annotated[bool, typer.Option("--ascending", help="The smallest first.")] = False
-    top: Annotated[int | None, typer.Option(metavar="N", min=1, help="Give only the first N heads.")] = None
+    top: Annotated[int | None, typer.Option(metavar="N", min=1, help="Show only the first N heads.")] = None
     where: Annotated[
         str | None,
-        typer.Option(metavar="CONDITION", help='Only some: "previous_token > 0.4 and layer < 6".'),
+        typer.Option(metavar="CONDITION", help='Show only some heads: "previous_token > 0.4 and layer < 6".'),
     ] = None
     threshold: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="METRIC=X", help="How far above its baseline a head is named: 0.4. May be given again."
+            metavar="METRIC=X",
+            help="How far above its baseline a head must be to get a name: 0.4. Repeatable.",
         ),
     ] = None
     layer: Numbers = "all"
     head: Numbers = "all"
     kind: KindName = None
     compare_to: Annotated[
-        str | None, typer.Option(metavar="FILE", help="JSON of an older run: say which heads changed.")
+        str | None, typer.Option(metavar="FILE", help="JSON of an older run: show which heads changed.")
     ] = None
 
 
@@ -67,10 +68,10 @@ class CorpusOptions:
         int, typer.Option(metavar="N", min=0, help="Number of texts to shuffle for the baseline.")
     ] = 64
     resume: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Go on from the JSON of an interrupted run.")
+        str | None, typer.Option(metavar="FILE", help="Continue an interrupted run from its JSON.")
     ] = None
     rank_timeout: Annotated[
-        int, typer.Option(metavar="SECONDS", min=1, help="With torchrun: wait so long for other ranks.")
+        int, typer.Option(metavar="SECONDS", min=1, help="With torchrun: how long to wait for other ranks.")
     ] = 600
 
 
@@ -95,5 +96,5 @@ class ProbeOptions:
     probe_length: Annotated[int, typer.Option(metavar="N", min=2, help="Tokens before the repetition.")] = 48
     probe_texts: Annotated[int, typer.Option(metavar="N", min=1, help="Number of sequences.")] = 8
     ids: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Take these token ids: [[11, 12, …], …] in JSON.")
+        str | None, typer.Option(metavar="FILE", help="Use these token ids: [[11, 12, …], …] in JSON.")
     ] = None

@@ -129,7 +129,7 @@ def _is_probe(probe: ProbeOptions) -> bool:
 
 def _check_probe(probe: ProbeOptions) -> None:
     if probe.probe not in (None, "induction"):
-        raise UsageError(f"--probe {probe.probe}: no such probe", did_you_mean(probe.probe, ["induction"]))
+        raise UsageError(f"--probe {probe.probe}: unknown probe", did_you_mean(probe.probe, ["induction"]))
 
 
 def _metric_to_rank_by(asked: str | None, probe: ProbeOptions) -> str:

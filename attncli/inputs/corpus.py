@@ -7,10 +7,10 @@ Only one line is in memory at a time.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Protocol, TypeVar
 
 from attncli.inputs.text import NotUtf8, decode, opened
 from attncli.labels import fit, safe_label
@@ -20,6 +20,22 @@ LONGEST_LINE = 16 * 2**20
 
 JSON_SUFFIXES = (".jsonl", ".ndjson")
 DEFAULT_FIELD = "text"
+
+
+MOST_PAIRS = 2**16
+"""A batch has at most so many pairs of places, padding included, unless a single text has more.
+
+So memory does not grow with the longest text until that has 256 tokens; longer batches would be no faster.
+"""
+
+
+class _OfSomeLength(Protocol):
+    @property
+    def longest(self) -> int:
+        """Number of tokens along its longest axis."""
+
+
+T = TypeVar("T", bound=_OfSomeLength)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +153,21 @@ def field_for(path: str, asked: str | None) -> str | None:
     return asked
 
 
+def cut_into_batches(texts: Iterable[T], most: int) -> list[list[T]]:
+    """Sort texts by length and put neighbours together.
+
+    Args:
+        most: Texts in a batch.
+    """
+    batches: list[list[T]] = []
+    for text in sorted(texts, key=lambda text: text.longest):
+        if batches and len(batches[-1]) < most and (len(batches[-1]) + 1) * text.longest**2 <= MOST_PAIRS:
+            batches[-1].append(text)
+        else:
+            batches.append([text])
+    return batches
+
+
 class _Unusable(Exception):
     """Why a line cannot be used."""
 
@@ -181,12 +212,12 @@ def _text(values: dict[str, Any], field: str) -> str:
         raise _Unusable(f'no field "{shown}"')
     text = values[field]
     if not isinstance(text, str):
-        raise _Unusable(f'its field "{shown}" is no text')
+        raise _Unusable(f'its field "{shown}" is not text')
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
         raise _Unusable(
-            f'its field "{shown}" has half a surrogate pair at character {error.start}'
+            f'its field "{shown}" has an unpaired surrogate at character {error.start}'
         ) from error
     if not text.strip():
         raise _Unusable("empty")
@@ -201,5 +232,5 @@ def _object(line: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise _Unusable("not JSON that can be read") from error
     if not isinstance(values, dict):
-        raise _Unusable("no JSON object")
+        raise _Unusable("not a JSON object")
     return values

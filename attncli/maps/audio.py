@@ -2,34 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attncli.cli.options import GenerationOptions, ModelOptions, OutputOptions
 from attncli.cli.progress import progress
-from attncli.cli.rules import check_rules
+from attncli.cli.rules import Rule, check_rules
 from attncli.errors import UsageError
 from attncli.labels import safe_label
-from attncli.models.opening import Opened, load_options
+from attncli.maps import OpenedInput
+from attncli.models.opening import load_options
+from attncli.registry import Entry
 
 if TYPE_CHECKING:
     from attncli.maps.options import ShowOptions
 
 
-def open_sound(
-    text: str, choice: ShowOptions, model: ModelOptions, output: OutputOptions, writing: GenerationOptions
-) -> tuple[Opened, ShowOptions]:
-    """Open a sound's transcription.
+ENTRY = Entry(
+    name="sound",
+    summary="a sound, which a model of speech writes down",
+    attributes={
+        "suffixes": (".wav", ".mp3", ".flac", ".ogg", ".opus", ".m4a", ".aac"),
+        "models": "Whisper",
+        "example": "speech.wav",
+        "takes": ("input_features", "input_values"),
+    },
+)
 
-    Returns:
-        The source, and what to show of it: the columns end with the sound.
+
+RULE = Rule("--pair --stride --chat --temperature", excludes="@sound", hint="it is for texts: leave it out")
+
+
+def open_input(
+    path: str,
+    choice: ShowOptions,
+    model: ModelOptions,
+    output: OutputOptions,
+    writing: GenerationOptions,
+    formats: Collection[str],
+) -> OpenedInput:
+    """Open a sound's transcription; the columns that are shown end with the sound.
 
     Raises:
         AttnCliError: The sound cannot be read, or an option does not go with it.
     """
     assert model.model is not None
-    check_rules(choice.rules, "@sound")
+    check_rules((RULE,), "@sound")
     with progress(f"loading {safe_label(model.model)} …", output):
         from attncli.models.input_kinds import inputs_of
         from attncli.models.loading import load
@@ -38,8 +58,8 @@ def open_sound(
         family = inputs_of(model.model, options).family
         if family != "whisper":
             raise UsageError(
-                f"{safe_label(model.model)} ({family}): attncli shows how Whisper models hear, and no others",
-                "name a Whisper",
+                f"{safe_label(model.model)} ({family}): for sounds, attncli supports only Whisper models",
+                "name a Whisper model",
             )
         loaded = load(model.model, replace(options, head=True))
     with progress("listening …", output):
@@ -47,13 +67,13 @@ def open_sound(
 
         heard = transcribe(
             loaded,
-            Path(text),
+            Path(path),
             tokens=writing.generate,
             truncate=model.truncate,
             verify=not model.no_verify,
         )
     part = _heard_part(choice, heard.frames)
-    return (heard.without_silence if part is not choice and part.key else heard.source), part
+    return OpenedInput(heard.without_silence if part is not choice and part.key else heard.source, part)
 
 
 def _heard_part(choice: ShowOptions, frames: int) -> ShowOptions:

@@ -12,10 +12,9 @@ from attncli.cli.each_line import Answer
 from attncli.cli.options import ModelOptions, OutputOptions, ScratchOptions
 from attncli.cli.output import say
 from attncli.errors import AttnCliError, CaptureError, ModelError, TooLargeError, UsageError
-from attncli.inputs.corpus import Pair
+from attncli.inputs.corpus import Pair, cut_into_batches
 from attncli.inputs.media import refuse_medium
 from attncli.maps.show import Question, Shown
-from attncli.models.batches import MOST_PAIRS
 from attncli.models.opening import Opened, check_reads, is_pretrained, load_model, open_source
 from attncli.models.text_batches import OneOfMany, TextReader
 from attncli.view import Matrix, MatrixGrid
@@ -34,7 +33,7 @@ class _Asked:
     pair: Pair
     source: Opened
     question: Question
-    length: int
+    longest: int
     weights: int
 
 
@@ -97,24 +96,12 @@ class EachLine:
 
     def _answered(self, window: Sequence[_Asked | Answer]) -> Iterator[Answer]:
         """Run a window's texts, sorted by length; yield in the order of the lines."""
-        found = {place: one for place, one in enumerate(window) if isinstance(one, Answer)}
-        texts = [(place, one) for place, one in enumerate(window) if isinstance(one, _Asked)]
-        for batch in self._batches(sorted(texts, key=lambda text: text[1].length)):
-            answers = self._run([one for _, one in batch])
-            found |= zip((place for place, _ in batch), answers, strict=True)
-        for place in range(len(window)):
-            yield found.pop(place)
-
-    def _batches(self, texts: Sequence[tuple[int, _Asked]]) -> Iterator[list[tuple[int, _Asked]]]:
-        batch: list[tuple[int, _Asked]] = []
-        for text in texts:
-            pairs = (len(batch) + 1) * text[1].length ** 2
-            if batch and (self._one_by_one or len(batch) == self.batch_size or pairs > MOST_PAIRS):
-                yield batch
-                batch = []
-            batch.append(text)
-        if batch:
-            yield batch
+        found = {one.pair[0].number: one for one in window if isinstance(one, Answer)}
+        texts = [one for one in window if isinstance(one, _Asked)]
+        for batch in cut_into_batches(texts, 1 if self._one_by_one else self.batch_size):
+            found |= {one.pair[0].number: one for one in self._run(batch)}
+        for one in window:
+            yield found.pop(one.pair[0].number)
 
     def _run(self, texts: Sequence[_Asked]) -> list[Answer]:
         """Run a batch; where it fails, each of its texts by itself."""
@@ -131,7 +118,7 @@ class EachLine:
         except (CaptureError, TooLargeError):
             return [self._again(text) for text in texts]
         found = [_answer(text.pair, text.question.finish(run)) for text, run in zip(texts, runs, strict=True)]
-        if not self._padding_checked and texts[0].length < texts[-1].length:
+        if not self._padding_checked and texts[0].longest < texts[-1].longest:
             self._padding_checked = True
             if not _same(found[0], self._again(texts[0]), self.reader.loaded.model.dtype.itemsize):
                 self.batch_size = 1

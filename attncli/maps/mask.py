@@ -12,8 +12,8 @@ from attncli.record import Kind, Run
 from attncli.view import Matrix
 
 
-def mask_question(source: Opened, kind: Kind, layers: Selection) -> Question:
-    """Return what to watch while a source runs, to see the masks of some layers, and what follows.
+def mask_question(source: Opened, kind: Kind, layers: Selection) -> tuple[Question, MaskOnly]:
+    """Return what to watch while a source runs, to see the masks of some layers, and where they are kept.
 
     Raises:
         UsageError: There is no such layer.
@@ -37,4 +37,4 @@ def mask_question(source: Opened, kind: Kind, layers: Selection) -> Question:
         view = mask_view(named, title, queries, keys, made, source=run.source, notes=run.notes, facts=facts)
         return Shown(view, run)
 
-    return Question([kept], finish)
+    return Question([kept], finish), kept

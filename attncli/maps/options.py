@@ -21,6 +21,8 @@ from attncli.cli.options import (
 )
 from attncli.cli.rules import Rule
 
+_PADDED = "try: attncli mask -m M --file texts.txt --padded --expect causal"
+
 
 @dataclass(frozen=True, slots=True)
 class ShowOptions:
@@ -28,12 +30,7 @@ class ShowOptions:
 
     rules: ClassVar = (
         *STRIDE_RULES,
-        Rule("--pair --stride --chat --temperature", excludes="@sound", hint="it is for texts: leave it out"),
-        Rule(
-            "--pair --stride --words --generate --chat",
-            excludes="@picture",
-            hint="it is for texts: leave it out",
-        ),
+        Rule("--query", excludes="--rows", hint="give one of them"),
     )
 
     pair: PairText = None
@@ -77,7 +74,13 @@ class MaskOptions:
             hint="with --model, mask takes one text and no sizes or settings",
         ),
         Rule("--layer", needs="--model", unless="all", hint="for a pattern's own layer: --set layer=N"),
-        Rule("--kind --pair --stride --each-line", needs="--model", hint="--model names one"),
+        Rule(
+            "--kind --pair --stride --expect --padded --each-line", needs="--model", hint="--model names one"
+        ),
+        Rule("--padded", needs="--expect", hint=_PADDED),
+        Rule("--padded", needs="--file", hint=_PADDED),
+        Rule("--padded", excludes="NAME -", hint=_PADDED),
+        Rule("--padded --expect", excludes="--each-line"),
         Rule("TEXT", excludes="--file", hint="give one of them"),
         Rule("TEXT --file", excludes="--seq-len --key-len", hint="give one of them"),
         *STRIDE_RULES,
@@ -104,7 +107,7 @@ class MaskOptions:
     causal: Annotated[
         bool | None,
         typer.Option(
-            "--causal/--no-causal", help="Hide the future, or not; by default what the pattern does."
+            "--causal/--no-causal", help="Whether later keys are hidden; by default as the pattern defines."
         ),
     ] = None
     settings: Annotated[
@@ -116,3 +119,16 @@ class MaskOptions:
     kind: KindName = None
     layer: Numbers = "all"
     stride: Stride = None
+    expect: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATTERN",
+            help="With --model: exit with 3 unless the masks are this pattern: causal, sliding-window:256@0-10.",
+        ),
+    ] = None
+    padded: Annotated[
+        bool,
+        typer.Option(
+            "--padded", help="With --expect: check the lines of --file as one batch, padded on either side."
+        ),
+    ] = False

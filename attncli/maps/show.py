@@ -8,24 +8,23 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal, cast
 
+from attncli import registry
 from attncli.axis_cells import SIDE, cell_tokens
 from attncli.cli.common import provenance
-from attncli.cli.output import LISTS, PICTURES, Plan, refuse_too_many
+from attncli.cli.output import Plan, refuse_too_many
 from attncli.errors import UsageError, did_you_mean
 from attncli.inputs.token_selection import pick
 from attncli.maps.options import ShowOptions
 from attncli.models.opening import Opened
 from attncli.observers.selection import Selection, parse_selection
 from attncli.record import HeadRole, Kind, Observer, Run, Tokens
+from attncli.render import formats_with, listing_formats
 from attncli.view import MatrixGrid, Pooling
 
 if TYPE_CHECKING:
     from attncli.observers.pooled import PooledPicture
 
 How = Literal["max", "mean"]
-
-_WRITTEN_BYTES = {"npz": 5, "csv": 60, "tsv": 60, "ndjson": 120, "json": 60, "md": 60, "table": 60}
-"""What a weight takes at most while it is written in a format, besides the weight itself."""
 
 _POSITIONS = re.compile(r"[-\d,\s]+")
 
@@ -104,7 +103,7 @@ class MapRequest:
         rows, columns = self._rows(queries), None if self.wanted.key is None else pick(keys, self.wanted.key)
         picked = rows is not None or columns is not None
         how = self._pooling(queries, keys, picked=picked)
-        drawn = formats if self.wanted.pool is not None else formats & PICTURES
+        drawn = formats if self.wanted.pool is not None else formats & formats_with("draws")
         picture = None if how is None or not drawn else self._picture(how, queries, keys)
         if picture is not None and drawn == formats:
             kept = picture
@@ -112,8 +111,8 @@ class MapRequest:
         if not self.wanted.words:
             shape = len(queries if rows is None else rows), len(keys if columns is None else columns)
             refuse_too_many(plan, self.least_maps, *shape, self.wanted.top, at_least=True)
-        whole = formats if self.wanted.top is None else formats & {"npz"}
-        written = max((_WRITTEN_BYTES.get(name, 0) for name in whole), default=0)
+        whole = formats if self.wanted.top is None else formats - listing_formats()
+        written = max((_written_bytes(name) for name in whole), default=0)
         weights = partial(self._weights, queries, keys, rows, columns, written)
         if self._is_list(formats if picture is None else formats - drawn) and columns is None:
             return self._strongest(queries, keys, rows, picture, weights, spans="json" in formats)
@@ -129,8 +128,6 @@ class MapRequest:
 
     def _rows(self, queries: Tokens) -> Sequence[int] | None:
         query, rows = self.wanted.query, self.wanted.rows
-        if query is not None and rows is not None:
-            raise UsageError("--query and --rows both say which rows", "give one of them")
         if rows is not None and not _POSITIONS.fullmatch(rows):
             raise UsageError(f"--rows {rows}: not positions", "write 100-120, or name tokens with --query")
         asked = rows if query is None else query
@@ -145,7 +142,7 @@ class MapRequest:
                 return None
             return "mean" if self.layers.mean else "max"
         if asked not in ("max", "mean"):
-            raise UsageError(f"--pool {asked}: no such way", did_you_mean(asked, ("max", "mean")))
+            raise UsageError(f"--pool {asked}: unknown value", did_you_mean(asked, ("max", "mean")))
         if picked or self.wanted.words or self.wanted.top is not None:
             raise UsageError(
                 "--pool shows a whole map", "leave out --rows, --query, --key, --words and --top"
@@ -154,7 +151,7 @@ class MapRequest:
 
     def _is_list(self, formats: Collection[str]) -> bool:
         wanted, mean = self.wanted, self.layers.mean or self.heads.mean
-        return wanted.top is not None and LISTS.issuperset(formats) and not (wanted.words or mean)
+        return wanted.top is not None and listing_formats().issuperset(formats) and not (wanted.words or mean)
 
     def _strongest(
         self,
@@ -247,3 +244,8 @@ class MapRequest:
         return weights_view(
             kept.matrices(), run, self.kind, shown, across, provenance(run), None, pooled=pooled
         )
+
+
+def _written_bytes(form: str) -> int:
+    """Return what a weight takes at most while it is written in a format, besides the weight itself."""
+    return cast(int, registry.entries("formats")[form].attributes.get("bytes_per_weight", 0))

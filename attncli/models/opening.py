@@ -11,7 +11,7 @@ from attncli.cli.options import GenerationOptions, ModelOptions, OutputOptions, 
 from attncli.cli.output import say
 from attncli.cli.progress import progress
 from attncli.errors import UsageError
-from attncli.inputs.media import EXAMPLES, Medium, check_exists, is_file, medium_of, refuse_medium
+from attncli.inputs.media import check_exists, is_file, medium_of, models_of, refuse_medium
 from attncli.labels import safe_label
 from attncli.models.shipped import DEFAULT, shipped_models
 from attncli.record import Kind, Observer, Run, Tokens
@@ -19,7 +19,7 @@ from attncli.record import Kind, Observer, Run, Tokens
 if TYPE_CHECKING:
     from attncli.models.loading import Loaded, LoadOptions
 
-_WHISPER = "of models of sounds attncli shows Whisper's alone"
+_WHISPER = "for sounds, attncli supports only Whisper models"
 
 
 class Opened(Protocol):
@@ -60,9 +60,7 @@ def open_source(
     for one in (text, pair):
         refuse_medium(one)
     if is_file(text) and not output.quiet:
-        say(
-            f'note: "{safe_label(text)}" is a file, and its name is the text here: --file reads what is in it'
-        )
+        say(f'note: "{safe_label(text)}" is a file, but its name was used as the text; --file reads the file')
     name = model_name(model, scratch, pair)
     if name == "scratch":
         return _open_scratch(text, pair, model, scratch)
@@ -90,8 +88,8 @@ def open_source(
         )
 
 
-def medium_for(text: str, model: ModelOptions, output: OutputOptions) -> Medium | None:
-    """Return whether a text names a picture or a sound that the model is to look at, or to hear.
+def medium_for(text: str, model: ModelOptions, output: OutputOptions) -> str | None:
+    """Return what kind of file a text names that the model is to read; None where it is a text.
 
     Raises:
         AttnCliError: The file is not there, or the model does not take such a thing, or is not available.
@@ -104,7 +102,7 @@ def medium_for(text: str, model: ModelOptions, output: OutputOptions) -> Medium 
         from attncli.models.input_kinds import inputs_of
 
         takes = inputs_of(model.model, load_options(model))
-    if takes.picture if medium == "picture" else takes.sound:
+    if medium in takes.files:
         check_exists(text)
         return medium
     if not is_file(text):
@@ -112,7 +110,7 @@ def medium_for(text: str, model: ModelOptions, output: OutputOptions) -> Medium 
     who = f"{safe_label(text)} is a {medium}, and {safe_label(model.model)} ({takes.family})"
     if takes.mixed:
         raise UsageError(f"{who} takes it together with a text only, which attncli cannot show yet")
-    raise UsageError(f"{who} takes {takes}", f"name a model of {medium}s: {EXAMPLES[medium]}")
+    raise UsageError(f"{who} takes {takes}", f"name {models_of(medium)}")
 
 
 def check_reads(model: ModelOptions, output: OutputOptions, text: str | None = None) -> None:
@@ -132,10 +130,10 @@ def check_reads(model: ModelOptions, output: OutputOptions, text: str | None = N
     if takes.text:
         return
     check_exists(text or "")
-    hint = "try: attncli show photo.jpg --model NAME" if takes.picture else _WHISPER
+    hint = "try: attncli show photo.jpg --model NAME" if "picture" in takes.files else _WHISPER
     if takes.family == "whisper":
         hint = "try: attncli show speech.wav --model NAME"
-    raise UsageError(f"{safe_label(model.model)} ({takes.family}) takes no text, but {takes}", hint)
+    raise UsageError(f"{safe_label(model.model)} ({takes.family}) takes {takes}, not text", hint)
 
 
 def model_name(model: ModelOptions, scratch: ScratchOptions, pair: str | None = None) -> str:
@@ -148,7 +146,7 @@ def model_name(model: ModelOptions, scratch: ScratchOptions, pair: str | None = 
         return model.model
     if (given := scratch.given()) and not set(given) - {"--heads", "--layers"}:
         hint = f"did you mean {given[0].removesuffix('s')}? Or add --model scratch"
-        raise UsageError(f"{given[0]} is the size of the untrained scratch model", hint)
+        raise UsageError(f"{given[0]} sets the size of the untrained scratch model", hint)
     asked = scratch.given() or pair is not None or scratch.seed is not None
     return "scratch" if asked else DEFAULT
 

@@ -141,9 +141,9 @@ class _OfEachText:
         """The kind and layer of every site that is wanted; not there where an observer does not say."""
         return frozenset().union(*(one.sought for its in self._observers for one in its))  # type: ignore[attr-defined]
 
-    def request(self, site: AttentionLayer) -> Request | None:
+    def request(self, layer: AttentionLayer) -> Request | None:
         """Ask for what any of the observers wants."""
-        asked = [[(one, one.request(site)) for one in its] for its in self._observers]
+        asked = [[(one, one.request(layer)) for one in its] for its in self._observers]
         self._asking = [[one for one, request in its if request is not None] for its in asked]
         requests = [request for its in asked for _, request in its if request is not None]
         if not requests:
@@ -151,7 +151,7 @@ class _OfEachText:
         heads: set[int] = set()
         rows = range(0)
         for request in requests:
-            heads |= set(range(site.heads) if request.heads is None else request.heads)
+            heads |= set(range(layer.heads) if request.heads is None else request.heads)
             if request.rows is None:
                 return Request(tuple(sorted(heads)) if all(r.heads for r in requests) else None)
             if request.rows:
@@ -161,7 +161,7 @@ class _OfEachText:
 
     def update(self, block: WeightBlock) -> None:
         """Pass a block on, a text at a time."""
-        kind = block.site.kind
+        kind = block.layer.kind
         for place, observers in enumerate(self._asking):
             if not observers:
                 continue

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from commandline import Cli, Result
 
-from attncli.cli.output import OutputRequest, plan
+from attncli.cli.options import OutputOptions
+from attncli.cli.output import plan
 from attncli.inputs.corpus import Line, Pair
 from attncli.maps import each_line as _each_line
 from attncli.maps.each_line import EachLine
@@ -223,7 +224,7 @@ def test_a_text_is_answered_before_the_next_one_is_read(tiny_bert: str) -> None:
 
     def ask(source: Opened) -> tuple[Question, int]:
         request = MapRequest(source, "encoder", Selection("layer"), Selection("head"), ShowOptions())
-        return request.question(plan(OutputRequest("json"), "MatrixGrid")), 6
+        return request.question(plan(OutputOptions("json"), "MatrixGrid")), 6
 
     reader = TextReader(load(tiny_bert))
     answers = EachLine(reader.open, ask, 1, reader).answers(pairs())

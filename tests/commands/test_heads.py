@@ -10,7 +10,6 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ import jsonschema
 import pytest
 from commandline import Cli
 
+from attncli.documents.schema import json_schema
 from attncli.heads import corpus_run as _corpus_run
 
 TEXTS = [
@@ -44,7 +44,7 @@ def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def schema() -> Any:
-    return json.loads((files("attncli") / "schemas" / "heads.json").read_text("utf-8"))
+    return json_schema("heads")
 
 
 def numbers(document: Any) -> dict[tuple[int, int, str, str], float | None]:
@@ -326,7 +326,7 @@ def test_nothing_changed_is_said(cli: Cli, tiny_bert: str, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("options", "message", "hint"),
     [
-        (("--by", "previus-token"), "--by previus-token: no such metric", 'did you mean "previous_token"?'),
+        (("--by", "previus-token"), "--by previus-token: unknown metric", 'did you mean "previous_token"?'),
         (("--by", "diagonal"), "--by diagonal: it has no meaning for encoder attention", "choose from: "),
         (("--where", "entrpy > 1"), 'no metric "entrpy"', 'did you mean "entropy"?'),
         (("--threshold", "self"), "--threshold self: expected metric=number", "such as"),
@@ -350,7 +350,7 @@ def test_a_wrong_option_is_told_before_anything_runs(
 
 def test_an_unknown_probe_is_told(cli: Cli, tiny_bert: str) -> None:
     found = cli("heads", "-m", tiny_bert, "--probe", "indction")
-    assert found.code == 2 and "no such probe" in found.err and 'did you mean "induction"?' in found.err
+    assert found.code == 2 and "unknown probe" in found.err and 'did you mean "induction"?' in found.err
 
 
 def test_no_corpus_or_an_unreadable_one_is_told(cli: Cli, tiny_bert: str, tmp_path: Path) -> None:

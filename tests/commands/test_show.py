@@ -16,7 +16,7 @@ def test_the_name_of_a_file_is_a_text_but_that_is_said(cli: Cli, tmp_path: Path)
     assert "is a file" not in cli("show", str(book), "-m", "scratch").err
     book.write_text("a b c")
     shown = cli("show", str(book), "-m", "scratch")
-    assert shown.code == 0 and "--file reads what is in it" in shown.err
+    assert shown.code == 0 and "--file reads the file" in shown.err
     assert "is a file" not in cli("show", str(book), "-m", "scratch", "-q").err
 
 
