@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from commandline import Cli, Result
 
 from attncli.cli.options import OutputOptions
 from attncli.cli.output import plan
+from attncli.documents.schema import json_schema
 from attncli.inputs.corpus import Line, Pair
 from attncli.maps import each_line as _each_line
 from attncli.maps.each_line import EachLine
@@ -69,7 +69,7 @@ def test_a_record_is_what_the_command_says_of_that_text_alone(
     batch = () if options == ("tokens",) else ("--batch-size", "1")
     found = cli(*options, "--each-line", "--file", corpus, "-m", tiny_llama, *batch)
     assert found.code == 0
-    schema = json.loads((files("attncli") / "schemas" / f"{options[0]}.json").read_text("utf-8"))
+    schema = json_schema(options[0])
     for text, record in zip(TEXTS, records(found.out), strict=True):
         jsonschema.validate(record, schema)
         assert answer(record) == answer(cli(*options, text, "-m", tiny_llama, "--json").json)
