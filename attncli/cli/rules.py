@@ -21,6 +21,7 @@ FACTS = {
     "@maps": "a saved run of show, mask or compare",
     "@ranking": "a saved ranking of heads",
     "@finding": "a saved run of find",
+    "@difference": "a saved run of diff",
     "@curves": "a saved benchmark",
 }
 """What may hold besides the options that were given, in words; of an input (``@sound``) its own name."""

@@ -42,7 +42,7 @@ class RenderOptions:
         Rule("--query --key", excludes="@ranking", hint="a ranking has no tokens"),
         Rule(
             "--layer --head --query --key --top --by --ascending --where",
-            excludes="@finding @curves",
+            excludes="@finding @difference @curves",
             unless="all",
             hint="leave it out: it is drawn whole",
         ),
@@ -76,7 +76,7 @@ class RenderOptions:
         return whole and not any("mean" in asked for asked in (self.layer, self.head))
 
 
-_FACTS = {"heads": "@ranking", "find": "@finding", "bench": "@curves"}
+_FACTS = {"heads": "@ranking", "find": "@finding", "diff": "@difference", "bench": "@curves"}
 
 
 @spread

@@ -8,9 +8,8 @@ from typing import Annotated, ClassVar
 import typer
 
 from attncli.cli.choices import FILES, FOLDERS, MODELS, Choices
+from attncli.diff.document import METRICS
 from attncli.record import KINDS
-
-METRICS = ("distance", "divergence", "max_abs")
 
 
 @dataclass(frozen=True, slots=True)

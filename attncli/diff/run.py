@@ -20,7 +20,8 @@ from attncli.diff.compare import (
     scores_of_corpus,
     scores_of_text,
 )
-from attncli.diff.options import METRICS, DiffOptions, SideOptions
+from attncli.diff.document import METRICS
+from attncli.diff.options import DiffOptions, SideOptions
 from attncli.diff.sides import Reader, Seen, saved
 from attncli.errors import CheckFailed, ReadError, UsageError, did_you_mean
 from attncli.labels import safe_label

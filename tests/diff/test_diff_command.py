@@ -120,3 +120,12 @@ def test_the_document_is_what_its_schema_says(cli: Cli, bert) -> None:
     for more in ((), ("--top", "1"), ("--maps", "1")):
         document = json.loads(cli("diff", TIRED, CROSS, "-m", str(bert), "--json", *more).out)
         jsonschema.Draft202012Validator(schema).validate(document)
+
+
+def test_a_saved_comparison_is_drawn_again(cli: Cli, bert, tmp_path) -> None:
+    path = tmp_path / "diff.json"
+    shown = cli("diff", TIRED, CROSS, "-m", str(bert), "-f", "table", "-o", str(path))
+    assert cli("render", str(path), "-f", "table").out == shown.out
+    maps = tmp_path / "maps.npz"
+    drawn = cli("diff", TIRED, CROSS, "-m", str(bert), "--maps", "1", "-f", "heatmap", "-o", str(maps))
+    assert cli("render", str(maps), "-f", "heatmap").out == drawn.out

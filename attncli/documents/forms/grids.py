@@ -297,6 +297,18 @@ class Compared(Grid):
     ]
 
 
+class DifferenceMaps(Grid):
+    """The JSON of attncli diff --maps."""
+
+    command: Annotated[Literal["diff"], MADE_BY]
+    source: Source
+    unit: Annotated[Literal["signed"], about("What a value is: a weight, or in a difference B − A.")]
+    attention: Annotated[
+        list[Annotated[ShownHead, NUMBERS["weights"]]],
+        about("Of each head the map of A, of B, and their difference, over the aligned tokens."),
+    ]
+
+
 def _each(**properties: object) -> dict[str, object]:
     return {"items": {"properties": properties}}
 
@@ -308,6 +320,14 @@ UNLESS_SIGNED: Mapping[str, object] = {
     "else": {"properties": {"attention": _WEIGHTS}},
 }
 """Weights after softmax are not below 0 or above 1, but for rounding."""
+
+SHAPES: Mapping[str, type[Grid]] = {
+    "show": Shown,
+    "mask": Mask,
+    "compare": Compared,
+    "diff": DifferenceMaps,
+}
+"""The structure of each command's document with matrices."""
 
 FORMS = {
     "show": Form(
