@@ -32,7 +32,7 @@ EXAMPLES = (
     'attncli show "CCO" -m ./annalog-marian --pair "CCO" --kind cross --json',
     "attncli show --file book.txt -m ./smollm2-135m --truncate --head mean -o book.png",
     "attncli show --file book.txt -m ./all-minilm-l6-v2 --stride 256 --layer 4 -o book.png",
-    "attncli show --each-line --file texts.txt -m ./all-minilm-l6-v2 --layer 4 --head 7 --top 5 -o heads.ndjson",
+    "attncli show --each-line --file corpus.txt -m ./all-minilm-l6-v2 --layer 4 --head 7 --top 5 -o heads.ndjson",
     "attncli show speech.wav -m ./whisper-tiny-en --layer 3 --head 2 -o speech.png",
     "attncli show photo.jpg -m ./dinov2-small --layer -1 --query r7c3 -o photo.png",
     'echo "The animal was too tired." | attncli show --causal --heads 4',

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 EXAMPLES = (
     'attncli tokens "To be, or not to be"',
     'echo "unbelievable!" | attncli tokens - --json',
-    "attncli tokens --each-line --file texts.txt -m ./smollm2-135m",
+    "attncli tokens --each-line --file corpus.txt -m ./smollm2-135m",
 )
 
 COLUMNS = (
