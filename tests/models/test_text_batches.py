@@ -44,8 +44,8 @@ def test_texts_may_be_asked_different_things(tiny_llama: str) -> None:
     reader = TextReader(load(tiny_llama))
     sources = [reader.open(text) for text in TEXTS[:2]]
     some, other = kept(sources[0], "decoder", "0", [1]), kept(sources[1], "decoder", "2")
-    mask = MaskOnly("decoder", Selection("layer"), 3, *map(len, sources[1].axes("decoder")))
-    reader.run(sources, [[some], [other, mask]])
+    mask = MaskOnly("decoder", Selection("layer"), 3, *map(len, sources[0].axes("decoder")))
+    reader.run(sources, [[some, mask], [other]])
     assert {one.layer for one in some.matrices()} == {0} and some.matrices()[0].shape[0] == 1
     alone = kept(sources[1], "decoder", "2")
     sources[1].run([alone])
