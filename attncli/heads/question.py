@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from attncli.cli.options import ModelOptions, OutputOptions, ScratchOptions, TextInput
 from attncli.errors import UsageError, did_you_mean
-from attncli.models.shipped import shipped_models
 
 if TYPE_CHECKING:
     from attncli.heads.changes import OldRun
-    from attncli.heads.corpus_state import Pair, TextSource
+    from attncli.heads.corpus_state import TextSource
     from attncli.heads.labels import Thresholds
     from attncli.heads.options import CorpusOptions, ProbeOptions, RankingOptions
     from attncli.heads.probes import RepeatedTokens
     from attncli.heads.sounds import SoundsRequest
-    from attncli.inputs.corpus import BadLine
+    from attncli.inputs.corpus import BadLine, Pair
     from attncli.models.batches import RowRule
     from attncli.observers.selection import Selection
     from attncli.record import Kind
@@ -82,6 +81,7 @@ def ask(
     """
     from attncli.heads.labels import parse_thresholds
     from attncli.models.alignment_heads import spelled_out
+    from attncli.models.opening import is_pretrained
     from attncli.observers.selection import NO_MEAN, parse_selection
 
     _check_probe(probe)
@@ -92,7 +92,7 @@ def ask(
     old = _old_run(ranking.compare_to)
     state = _resumed(corpus.resume)
     sounds = None
-    if _is_pretrained(model) and not _is_probe(probe):
+    if is_pretrained(model) and not _is_probe(probe):
         from attncli.heads.sounds import sounds_of
 
         sounds = sounds_of(text, ranking, corpus, model, output)
@@ -187,34 +187,9 @@ class OneText:
         yield Line(1, self.text), self.pair
 
 
-@dataclass(frozen=True)
-class CorpusFile:
-    """A corpus in a file, or on stdin."""
-
-    path: str
-    field: str | None
-    pair_field: str | None
-
-    @property
-    def size(self) -> int | None:
-        """Bytes of a plain file."""
-        from pathlib import Path
-
-        path = Path(self.path).expanduser()
-        return path.stat().st_size if self.path != "-" and path.is_file() else None
-
-    def read(self) -> Iterator[Pair | BadLine]:
-        """Yield line after line."""
-        from attncli.inputs.corpus import read_pairs
-        from attncli.inputs.text import opened
-
-        with opened(self.path) as stream:
-            yield from read_pairs(stream, self.field, self.pair_field)
-
-
 def _lines(text: TextInput, corpus: CorpusOptions) -> Lines:
     """Find what to read: the text, a file, or a pipe."""
-    from attncli.inputs.corpus import DEFAULT_FIELD, field_for
+    from attncli.inputs.corpus import CorpusFile
     from attncli.inputs.media import refuse_medium
 
     if text.text not in (None, "-"):
@@ -231,25 +206,7 @@ def _lines(text: TextInput, corpus: CorpusOptions) -> Lines:
         )
     path = text.file or "-"
     refuse_medium(path)
-    field = field_for(path, corpus.field)
-    if corpus.pair_field is not None and field is None:
-        field = DEFAULT_FIELD
-    found = CorpusFile(path, field, corpus.pair_field)
-    if path != "-":
-        _check_readable(path)
-    return found
-
-
-def _check_readable(path: str) -> None:
-    """Fail before the model is loaded; a named pipe is left alone, since what is read of it is gone."""
-    import os
-    from pathlib import Path
-
-    from attncli.inputs.text import opened
-
-    if not Path(os.path.expanduser(path)).is_fifo():
-        with opened(path) as stream:
-            stream.read(1)
+    return CorpusFile.named(path, corpus.field, corpus.pair_field)
 
 
 def _open(
@@ -263,10 +220,11 @@ def _open(
 ) -> tuple[TextSource, RepeatedTokens | None, RowRule, str]:
     """Open the model; give it, the probe's tokens, which rows count, and the device."""
     from attncli.models.batches import RowRule
+    from attncli.models.opening import is_pretrained
 
     rule = RowRule(corpus.min_row)
     paired = corpus.pair is not None or corpus.pair_field is not None
-    if not _is_pretrained(model):
+    if not is_pretrained(model):
         assert lines is not None
         return _text_by_text(lines, rule, corpus, model, scratch, output), None, rule, "cpu"
 
@@ -292,10 +250,6 @@ def _open(
         loaded, rule, paired, truncate=model.truncate, verify=not model.no_verify, fast=model.fast
     )
     return made, drawn, rule, device
-
-
-def _is_pretrained(model: ModelOptions) -> bool:
-    return model.model not in (None, "scratch", *shipped_models())
 
 
 def _text_by_text(

@@ -23,7 +23,7 @@ from attncli.heads.ranks import Ranks, gather
 from attncli.heads.scores import CHANGES, ROLE, Head
 from attncli.heads.similarity import HeadOverlap
 from attncli.heads.views import Answer, heads_view
-from attncli.inputs.corpus import BadLine
+from attncli.inputs.corpus import BadLine, CorpusFile
 from attncli.labels import safe_label
 from attncli.record import SourceInfo
 
@@ -215,12 +215,10 @@ def _forget_sums(ledger: CorpusState) -> None:
 
 
 def _teller(question: HeadsRequest, output: OutputOptions) -> Callable[[BadLine], None]:
-    name = getattr(question.lines, "path", None)
-    where = "" if name is None else ("stdin " if name == "-" else f"{safe_label(str(name))} ")
-
     def tell(bad: BadLine) -> None:
         if not output.quiet:
-            say(f"{where}line {bad.number}: {bad.reason}")
+            lines = question.lines
+            say(lines.name_of(bad) if isinstance(lines, CorpusFile) else f"line {bad.number}: {bad.reason}")
 
     return tell
 

@@ -28,8 +28,8 @@ from attncli.record import Kind, Observer, Run
 
 if TYPE_CHECKING:
     from attncli.cli.options import ModelOptions, OutputOptions, TextInput
-    from attncli.heads.corpus_state import Pair
     from attncli.heads.options import CorpusOptions, RankingOptions
+    from attncli.inputs.corpus import Pair
 
 
 @dataclass(frozen=True)

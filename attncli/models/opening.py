@@ -172,6 +172,11 @@ def _open_shipped(name: str, text: str, pair: str | None, model: ModelOptions) -
     return TrainedSource(name, text, pair, truncate=model.truncate, verify=not model.no_verify)
 
 
+def is_pretrained(model: ModelOptions) -> bool:
+    """Return whether a pretrained model was named, and none that comes with attncli."""
+    return model.model not in (None, "scratch", *shipped_models())
+
+
 def load_model(model: ModelOptions, output: OutputOptions, device: str | None = None) -> Loaded:
     """Load the pretrained model that the user named.
 

@@ -102,8 +102,8 @@ def test_what_does_not_go_with_a_sound_is_refused(
 ) -> None:
     long = str(write_wav(tmp_path / "long.wav", tone(2.5, 16_000)))
     for arguments, words in (
-        ((speech, "-m", whisper, "--pair", "it"), "--pair is for texts"),
-        ((speech, "-m", whisper, "--stride", "4"), "--stride is for texts"),
+        ((speech, "-m", whisper, "--pair", "it"), "--pair cannot be used with a sound"),
+        ((speech, "-m", whisper, "--stride", "4"), "--stride cannot be used with a sound"),
         ((long, "-m", whisper), "long.wav has 2.5 s"),
         (("the animal", "-m", whisper), "takes sounds, not text\ntry: attncli show speech.wav"),
         (("--file", long, "-m", whisper), "shows it, with a model of sounds (Whisper, "),
