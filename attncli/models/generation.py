@@ -24,7 +24,7 @@ from attncli.labels import fit, safe_label
 from attncli.models.loading import Loaded
 from attncli.models.prepared_text import Prepared, start_token, token_limit
 from attncli.models.pretrained import PretrainedSource
-from attncli.models.stepping import Around, decode
+from attncli.models.stepping import Around, decode, with_length
 from attncli.models.tokens import tokens_from_ids
 from attncli.record import AttentionLayer, Kind, Observer, Request, Run, Token, Tokens, WeightBlock
 
@@ -180,8 +180,10 @@ def _whole(loaded: Loaded, prepared: Prepared, start: Tensor, prompt: Tokens, id
     tokens = (*_marked(prompt), *_written_tokens(loaded, prompt, ids))
     all_ids = torch.cat([start, torch.tensor([list(ids)], dtype=start.dtype, device=start.device)], dim=1)
     if not loaded.model.config.is_encoder_decoder:
-        inputs: Mapping[str, Tensor] = {"input_ids": all_ids, "attention_mask": torch.ones_like(all_ids)}
-        return Prepared(inputs, {"decoder": tokens}, {"decoder": tokens}, prepared.notes)
+        whole = {"input_ids": all_ids, "attention_mask": torch.ones_like(all_ids)}
+        if "pixel_values" in prepared.inputs:
+            whole = {**with_length(prepared.inputs, all_ids.shape[1]), **whole}
+        return Prepared(whole, {"decoder": tokens}, {"decoder": tokens}, prepared.notes)
     source = prepared.queries["encoder"]
     queries: dict[Kind, Tokens] = {"encoder": source, "decoder": tokens, "cross": tokens}
     keys: dict[Kind, Tokens] = {"encoder": source, "decoder": tokens, "cross": source}

@@ -16,6 +16,9 @@ from attncli.models.loading import Loaded
 Choose = Callable[[Tensor], int | None]
 Around = Callable[[int], AbstractContextManager[None]]
 
+_ALWAYS = {"input_ids", "attention_mask", "position_ids"}
+_OF_TEXT = {*_ALWAYS, "token_type_ids"}
+
 
 def _no_watch(seen: int) -> AbstractContextManager[None]:
     return nullcontext()
@@ -37,6 +40,7 @@ def decode(
         CaptureError: The model does not run so.
     """
     model, feed, cache, seen, name = loaded.model, start, None, 0, "input_ids"
+    pictures = {} if inputs.keys() <= _OF_TEXT else {key: inputs[key] for key in inputs.keys() - _ALWAYS}
     known = inspect.signature(model.forward).parameters
     cache_name = "cache" if "cache" in known else "past_key_values"  # transformers has renamed it
     common: dict[str, Any] = {"use_cache": True}
@@ -48,10 +52,13 @@ def decode(
                 common["encoder_outputs"] = model.get_encoder()(**source)
             common["attention_mask"] = source.get("attention_mask")
         while True:
+            more = {} if seen or model.config.is_encoder_decoder else with_length(pictures, feed.shape[1])
             if not model.config.is_encoder_decoder:
                 common |= _places(known, start, seen, feed.shape[1])
+            if pictures:
+                common.pop("position_ids", None)  # those of pictures are the model's to count
             with around(seen):
-                outputs = model(**{name: feed}, **{cache_name: cache}, **common)
+                outputs = model(**{name: feed}, **{cache_name: cache}, **common, **more)
             cache = getattr(outputs, "past_key_values", getattr(outputs, "cache", None))
             chosen = choose(outputs.logits[0, -1])
             if chosen is None:
@@ -61,6 +68,17 @@ def decode(
                 feed = torch.cat([feed, new], dim=1)
             else:
                 seen, feed = seen + feed.shape[1], new
+
+
+def with_length(inputs: Mapping[str, Tensor], length: int) -> dict[str, Tensor]:
+    """Return inputs of a text with pictures, those that tell the kind of each token as long as the text has become.
+
+    What a model writes is text: kind 0.
+    """
+    return {
+        name: torch.nn.functional.pad(value, (0, length - value.shape[-1])) if name.endswith("type_ids") else value
+        for name, value in inputs.items()
+    }
 
 
 def _places(known: Collection[str], like: Tensor, seen: int, new: int) -> dict[str, Tensor]:
