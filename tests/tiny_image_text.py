@@ -9,9 +9,26 @@ FAMILIES = ("llava", "llava_next", "pixtral", "qwen2_5_vl", "gemma3", "paligemma
             "internvl")  # fmt: skip
 NEED_TORCHVISION = ("pixtral", "qwen2_5_vl", "smolvlm", "internvl")
 
-_WORDS = ["[UNK]", "<pad>", "<s>", "</s>", "what", "is", "on", "the", "table", "?", "a", "cat", "user", "answer", ":"]
+_WORDS = [
+    "[UNK]",
+    "<pad>",
+    "<s>",
+    "</s>",
+    "what",
+    "is",
+    "on",
+    "the",
+    "table",
+    "?",
+    "a",
+    "cat",
+    "user",
+    "answer",
+    ":",
+]
 _MARKS = [
-    "<image>", "[IMG]", "[IMG_BREAK]", "[IMG_END]", "<boi>", "<eoi>", "<|image_pad|>", "<|video_pad|>", "<img>", "</img>",
+    "<image>", "[IMG]", "[IMG_BREAK]", "[IMG_END]", "<boi>", "<eoi>", "<|image_pad|>", "<|video_pad|>",
+    "<|vision_start|>", "<|vision_end|>", "<img>", "</img>",
     "<IMG_CONTEXT>", "<fake_token_around_image>", "<global-img>", "<end_of_utterance>",
     *(f"<row_{row}_col_{column}>" for row in range(1, 5) for column in range(1, 5)),
 ]  # fmt: skip
@@ -39,7 +56,9 @@ def write_image_text(folder: Path, family: str, *, template: bool = False, local
 
     processor = globals()[f"_{family}_processor"](_tokenizer())
     if template:
-        processor.chat_template = TEMPLATE.replace("MARK", str(processor.image_token))
+        mark = str(processor.image_token)
+        mark = f"<|vision_start|>{mark}<|vision_end|>" if family == "qwen2_5_vl" else mark
+        processor.chat_template = TEMPLATE.replace("MARK", mark)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(7)
         config = globals()[f"_{family}_config"](processor.tokenizer)
@@ -123,9 +142,7 @@ def _llava_config(tokenizer: Any) -> Any:
 def _llava_processor(tokenizer: Any) -> Any:
     from transformers import LlavaProcessor
 
-    images = tiny.image_processor("CLIP")(
-        size={"shortest_edge": 32}, crop_size={"height": 32, "width": 32}
-    )
+    images = tiny.image_processor("CLIP")(size={"shortest_edge": 32}, crop_size={"height": 32, "width": 32})
     return LlavaProcessor(images, tokenizer, patch_size=8, vision_feature_select_strategy="default",
                           num_additional_image_tokens=1)  # fmt: skip
 
@@ -168,17 +185,24 @@ def _pixtral_processor(tokenizer: Any) -> Any:
 def _qwen2_5_vl_config(tokenizer: Any) -> Any:
     from transformers import Qwen2_5_VLConfig
 
-    text = _TEXT | {"vocab_size": len(tokenizer), "rope_parameters": {"rope_type": "default", "mrope_section": [2, 1, 1]}}
+    text = _TEXT | {
+        "vocab_size": len(tokenizer),
+        "rope_parameters": {"rope_type": "default", "mrope_section": [2, 1, 1]},
+    }
     vision = {"depth": 2, "hidden_size": 32, "num_heads": 4, "intermediate_size": 48, "out_hidden_size": 32,
               "patch_size": 8, "fullatt_block_indexes": [1], "window_size": 32}  # fmt: skip
     return Qwen2_5_VLConfig(text_config=text, vision_config=vision, image_token_id=_id(tokenizer, "<|image_pad|>"),
-                            video_token_id=_id(tokenizer, "<|video_pad|>"))  # fmt: skip
+                            video_token_id=_id(tokenizer, "<|video_pad|>"),
+                            vision_start_token_id=_id(tokenizer, "<|vision_start|>"),
+                            vision_end_token_id=_id(tokenizer, "<|vision_end|>"))  # fmt: skip
 
 
 def _qwen2_5_vl_processor(tokenizer: Any) -> Any:
     from transformers import Qwen2_5_VLProcessor, Qwen2VLVideoProcessor
 
-    images = tiny.image_processor("Qwen2VL")(patch_size=8, size={"shortest_edge": 16 * 16, "longest_edge": 96 * 96})
+    images = tiny.image_processor("Qwen2VL")(
+        patch_size=8, size={"shortest_edge": 16 * 16, "longest_edge": 96 * 96}
+    )
     return Qwen2_5_VLProcessor(images, tokenizer, Qwen2VLVideoProcessor(patch_size=8))
 
 
@@ -228,7 +252,9 @@ def _idefics2_config(tokenizer: Any) -> Any:
 def _idefics2_processor(tokenizer: Any) -> Any:
     from transformers import Idefics2Processor
 
-    images = tiny.image_processor("Idefics2")(size={"shortest_edge": 32, "longest_edge": 64}, do_image_splitting=False)
+    images = tiny.image_processor("Idefics2")(
+        size={"shortest_edge": 32, "longest_edge": 64}, do_image_splitting=False
+    )
     return Idefics2Processor(images, tokenizer, image_seq_len=9)
 
 
@@ -270,7 +296,9 @@ def _internvl_config(tokenizer: Any) -> Any:
 def _internvl_processor(tokenizer: Any) -> Any:
     from transformers import InternVLProcessor, InternVLVideoProcessor
 
-    images = tiny.image_processor("GotOcr2")(size={"height": 32, "width": 32}, crop_to_patches=True, max_patches=6)
+    images = tiny.image_processor("GotOcr2")(
+        size={"height": 32, "width": 32}, crop_to_patches=True, max_patches=6
+    )
     named = _with(tokenizer, start_image_token="<img>", end_image_token="</img>", context_image_token="<IMG_CONTEXT>",
                   video_token="<|video_pad|>")  # fmt: skip
     return InternVLProcessor(images, named, InternVLVideoProcessor(), image_seq_length=4)

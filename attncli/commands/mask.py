@@ -42,6 +42,8 @@ def mask(pattern: MaskOptions, model: ModelOptions, output: OutputOptions) -> No
     plan = plan_output(output, "MatrixGrid")
     if pattern.stride is not None and model.model is None:
         raise UsageError("--stride is for a model's text", "--model names the model")
+    if pattern.image and model.model is None:
+        raise UsageError("--image is for a model's text", "--model names the model")
     if model.model is not None:
         view = _of_model(pattern, model, output)
     else:
@@ -65,7 +67,9 @@ def _of_model(pattern: MaskOptions, model: ModelOptions, output: OutputOptions) 
             "try: attncli mask --help",
         )
     text = TextInput(pattern.name, pattern.file).read("mask --model …")
-    source = open_source(text, pattern.pair, model, ScratchOptions(), output, stride=pattern.stride)
+    source = open_source(
+        text, pattern.pair, model, ScratchOptions(), output, stride=pattern.stride, images=pattern.image or ()
+    )
     kind = choose_kind(source.kinds, pattern.kind)
 
     from attncli.maps.views import mask_view, source_title

@@ -28,6 +28,7 @@ EXAMPLES = (
     "attncli show --file book.txt -m ./all-minilm-l6-v2 --stride 256 --layer 4 -o book.png",
     "attncli show speech.wav -m ./whisper-tiny-en --layer 3 --head 2 -o speech.png",
     "attncli show photo.jpg -m ./dinov2-small --layer -1 --query r7c3 -o photo.png",
+    'attncli show "What is on the table?" --image photo.jpg -m ./llava --layer 16 --head mean --query table -o map.png',
     'echo "The animal was too tired." | attncli show --causal --heads 4',
 )
 
@@ -46,6 +47,7 @@ def show(
     from attncli.cli.output import deliver
     from attncli.maps.audio import open_sound
     from attncli.maps.image import open_picture
+    from attncli.maps.image_text import with_pictures
     from attncli.maps.show import MapRequest
     from attncli.models.opening import check_writing, medium_for, model_name, open_source
     from attncli.models.shipped import roles_of
@@ -57,7 +59,7 @@ def show(
     heads = parse_selection("all" if choice.head is None else choice.head, "head")
     check_writing(writing, model, choice.pair)
     said = text.read("show")
-    medium = medium_for(said, model, output)
+    medium = None if choice.image else medium_for(said, model, output)
     seen = None
     if medium == "sound":
         source, choice = open_sound(said, choice, model, output, writing)
@@ -65,11 +67,13 @@ def show(
         seen = open_picture(said, choice, model, output, writing, plan.formats)
         source, choice = seen.source, seen.choice
     else:
-        source = open_source(said, choice.pair, model, scratch, output, writing, choice.stride)
+        images = choice.image or ()
+        source = open_source(said, choice.pair, model, scratch, output, writing, choice.stride, images)
     kind = choose_kind(source.kinds, choice.kind)
     showing = MapRequest(source, kind, layers, heads, choice, laid_over=seen is not None)
     if model.model is None and choice.layer is None and choice.head is None:
         showing = showing.of_one_head(roles_of(model_name(model, scratch, choice.pair)))
     shown = showing.shown(plan)
     tell_checks(shown.run, output)
-    deliver(shown.view if seen is None else seen.over(shown.view), plan, shown.pictures)
+    view = shown.view if seen is None else seen.over(shown.view)
+    deliver(with_pictures(view, source, rows_asked=choice.asks_for_rows), plan, shown.pictures)

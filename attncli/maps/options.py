@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from attncli.cli.choices import Choices, entries_of
+from attncli.cli.choices import FILES, Choices, entries_of
 from attncli.record import KINDS
 
 
@@ -62,6 +62,11 @@ class ShowOptions:
     ] = False
     top: Annotated[
         int | None, typer.Option(metavar="K", min=1, help="List only the K strongest keys of each row.")
+    ] = None
+    image: Annotated[
+        list[str] | None,
+        typer.Option("--image", metavar="FILE", help="A picture that the text is about. May be given again."),
+        Choices(paths=FILES),
     ] = None
 
     @property
@@ -119,4 +124,11 @@ class MaskOptions:
         typer.Option(
             metavar="N", min=1, help="With --model: read a long text in windows that advance by N tokens."
         ),
+    ] = None
+    image: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--image", metavar="FILE", help="With --model: a picture of the text. May be given again."
+        ),
+        Choices(paths=FILES),
     ] = None

@@ -86,7 +86,8 @@ class MapRequest:
         if not self.wanted.words:
             shape = len(queries if rows is None else rows), len(keys if columns is None else columns)
             refuse_too_many(plan, self._least_maps(), *shape, self.wanted.top, at_least=True)
-        if self._is_list(formats if picture is None else formats - drawn) and columns is None:
+        over = rows is not None and bool(getattr(self.source, "pictures", ()))
+        if self._is_list(formats if picture is None else formats - drawn) and columns is None and not over:
             shown = self._strongest(queries, keys, rows, picture, spans="json" in formats)
             if not shown.run.signed:
                 return shown

@@ -27,6 +27,7 @@ from attncli.models.pretrained import PretrainedSource
 from attncli.models.stepping import Around, decode, with_length
 from attncli.models.tokens import tokens_from_ids
 from attncli.record import AttentionLayer, Kind, Observer, Request, Run, Token, Tokens, WeightBlock
+from attncli.view import Picture
 
 _LONGEST_NOTE = 400
 
@@ -68,6 +69,11 @@ class GeneratedSource:
     def kinds(self) -> tuple[Kind, ...]:
         """The kinds of attention that the steps have."""
         return self.whole.kinds
+
+    @property
+    def pictures(self) -> tuple[Picture, ...]:
+        """Each view of each picture that the text has."""
+        return self.whole.pictures
 
     def depth(self, kind: Kind) -> int:
         """Return the number of layers of the stack that has this kind of attention."""
@@ -183,7 +189,8 @@ def _whole(loaded: Loaded, prepared: Prepared, start: Tensor, prompt: Tokens, id
         whole = {"input_ids": all_ids, "attention_mask": torch.ones_like(all_ids)}
         if "pixel_values" in prepared.inputs:
             whole = {**with_length(prepared.inputs, all_ids.shape[1]), **whole}
-        return Prepared(whole, {"decoder": tokens}, {"decoder": tokens}, prepared.notes)
+        axes: dict[Kind, Tokens] = {"decoder": tokens}
+        return Prepared(whole, axes, axes, prepared.notes, pictures=prepared.pictures)
     source = prepared.queries["encoder"]
     queries: dict[Kind, Tokens] = {"encoder": source, "decoder": tokens, "cross": tokens}
     keys: dict[Kind, Tokens] = {"encoder": source, "decoder": tokens, "cross": source}

@@ -155,7 +155,7 @@ def _tiles(runs: Sequence[Run], facts: Facts) -> list[View]:
     if any(named):
         tiles = [(int(found[-1][0]) - 1, int(found[-1][1]) - 1) if found else None for found in named]
     else:
-        # One run of all tiles ends with the whole picture (InternVL); where each stands apart, it comes first (Gemma 3).
+        # One run of all tiles ends with the whole (InternVL); where each stands apart, it comes first (Gemma 3).
         last = "global" in parts[-1][1].lower() or len(runs) == 1
         across = _across(len(parts) - 1, facts.size)
         numbers = [divmod(number, across) for number in range(len(parts) - 1)]

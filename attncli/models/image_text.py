@@ -22,24 +22,12 @@ from attncli.models.prepared_text import Prepared, token_limit, without_row
 from attncli.models.refusals import refused_as
 from attncli.models.tokens import tokens_from_ids
 from attncli.models.vision import visible
-from attncli.record import Tokens
+from attncli.record import Kind, Tokens
 from attncli.view import Picture
 
 _RESAMPLER = re.compile(r"Resampler|Perceiver|QFormer|ImageToTextProjection|AriaProjector")
 """Classes of modules that turn all of a picture into a few vectors, which are no places of it."""
 _LARGEST_SHOWN = 1024
-
-
-@dataclass(frozen=True)
-class ImageText:
-    """A text and its pictures, made ready for a model.
-
-    Args:
-        pictures: Each view of each picture that has patches.
-    """
-
-    prepared: Prepared
-    pictures: tuple[Picture, ...]
 
 
 @dataclass
@@ -58,7 +46,7 @@ class _Written:
 
 def prepare_image_text(
     loaded: Loaded, text: str, photos: Sequence[Photo], *, chat: bool = False, system: str | None = None
-) -> ImageText:
+) -> Prepared:
     """Make a text and pictures ready as a model's processor does.
 
     Args:
@@ -71,7 +59,9 @@ def prepare_image_text(
         CaptureError: The model has no image tokens among those of the text.
     """
     if loaded.model.config.is_encoder_decoder:
-        raise CaptureError(f"{loaded.name} ({loaded.family}) reads pictures and texts in two stacks, not in one")
+        raise CaptureError(
+            f"{loaded.name} ({loaded.family}) reads pictures and texts in two stacks, not in one"
+        )
     processor = _processor(loaded)
     mark = _mark(loaded, processor)
     prompt, how = _prompt(loaded, processor, text, mark, len(photos), chat=chat, system=system)
@@ -88,15 +78,17 @@ def prepare_image_text(
         if name in taken and name != "labels" and isinstance(value, torch.Tensor)
     }
     photo_notes = tuple(note for photo in photos for note in photo.notes)
-    prepared = Prepared(inputs, {"decoder": tokens}, {"decoder": tokens}, (*photo_notes, *notes, how))
-    return ImageText(prepared, pictures)
+    axes: dict[Kind, Tokens] = {"decoder": tokens}
+    return Prepared(inputs, axes, axes, (*photo_notes, *notes, how), pictures=pictures)
 
 
 def _processor(loaded: Loaded) -> Any:
     from transformers import AutoProcessor
 
     where, options = loaded.folder or loaded.name, {"trust_remote_code": loaded.options.trust_remote_code}
-    with refused_as(lambda why: ModelError(f"{loaded.name}: its processor cannot be loaded: {why}", _hint(why))):
+    with refused_as(
+        lambda why: ModelError(f"{loaded.name}: its processor cannot be loaded: {why}", _hint(why))
+    ):
         try:
             made = AutoProcessor.from_pretrained(where, **options)
         except ImportError:  # a processor of videos needs torchvision, one of pictures does not
@@ -142,7 +134,9 @@ def _image_id(loaded: Loaded, processor: Any) -> int:
         for name in ("image_token_id", "image_token_index"):
             if isinstance(number := getattr(holder, name, None), int):
                 return number
-    raise CaptureError(f"{loaded.name} ({loaded.family}): which of its tokens are a picture's is not to be seen")
+    raise CaptureError(
+        f"{loaded.name} ({loaded.family}): which of its tokens are a picture's is not to be seen"
+    )
 
 
 def _prompt(
@@ -157,13 +151,26 @@ def _prompt(
             "give --image once for each mark, or leave the marks out",
         )
     if marks and not chat:
-        return text, "read as written, its pictures where the text has them"
+        return text, "the pictures stand where the text has them"
     written = _by_template(processor, _content(text, mark, pictures), system)
     if written is not None and written.count(mark) == pictures:
-        return written, "written by the model's chat template"
+        return written, "the model's chat template has written the text and placed the pictures"
     if chat:
-        raise UsageError(f"--chat: {loaded.name} has no chat template that takes pictures", "leave --chat out")
-    return mark * pictures + text, "no chat template: the pictures stand before the text"
+        raise UsageError(
+            f"--chat: {loaded.name} has no chat template that takes pictures", "leave --chat out"
+        )
+    return _framed(
+        loaded, processor, mark
+    ) * pictures + text, "no chat template: the pictures stand before the text"
+
+
+def _framed(loaded: Loaded, processor: Any, mark: str) -> str:
+    """Return a picture's mark between those of its start and end, where the text needs them (Qwen2-VL)."""
+    ends = (getattr(loaded.model.config, f"vision_{end}_token_id", None) for end in ("start", "end"))
+    pieces = [
+        processor.tokenizer.convert_ids_to_tokens(end) if isinstance(end, int) else None for end in ends
+    ]
+    return f"{pieces[0]}{mark}{pieces[1]}" if all(pieces) else mark
 
 
 def _content(text: str, mark: str, pictures: int) -> list[dict[str, str]]:
@@ -202,9 +209,7 @@ def _processed(loaded: Loaded, processor: Any, prompt: str, photos: Sequence[Pho
         _overheard(processor, "_get_unpadded_features", fine),
         refused_as(lambda why: ModelError(f"{loaded.name}: its processor does not take this: {why}")),
     ):
-        made = processor(
-            text=prompt, images=[photo.image for photo in photos], return_tensors="pt", **given
-        )
+        made = processor(text=prompt, images=[photo.image for photo in photos], return_tensors="pt", **given)
     return _Written(made, texts, fine)
 
 
@@ -275,10 +280,14 @@ def _by_picture(loaded: Loaded, runs: Sequence[Run], counts: Sequence[int], pict
     """
     total = sum(len(run.places) for run in runs)
     if not total:
-        raise CaptureError(f"{loaded.name} ({loaded.family}): its processor puts no image tokens into the text")
+        raise CaptureError(
+            f"{loaded.name} ({loaded.family}): its processor puts no image tokens into the text"
+        )
     if len(counts) != pictures or sum(counts) != total:
         if total % pictures:
-            raise CaptureError(f"{loaded.name} ({loaded.family}): which image tokens are whose is not to be seen")
+            raise CaptureError(
+                f"{loaded.name} ({loaded.family}): which image tokens are whose is not to be seen"
+            )
         counts = [total // pictures] * pictures
     groups: list[list[Run]] = []
     rest = list(runs)
@@ -352,6 +361,10 @@ def _note(name: str, photo: Photo, views: Sequence[View]) -> str:
     others = [view for view in views if view.tile is None and (view.rows or len(view.places) > 1)]
     parts = [f"{len(tiles)} tiles of {tiles[0].columns}×{tiles[0].rows} patches"] if tiles else []
     for view in others:
-        what = f"{view.columns}×{view.rows} patches" if view.rows else f"{len(view.places)} tokens without a place"
+        what = (
+            f"{view.columns}×{view.rows} patches"
+            if view.rows
+            else f"{len(view.places)} tokens without a place"
+        )
         parts.append(f"{what}{f' ({view.name})' if view.name else ''}")
     return f"{size}, {' and '.join(parts)}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from attncli.cli.common import sign_of_life
@@ -65,10 +66,12 @@ def open_source(
     output: OutputOptions,
     writing: GenerationOptions | None = None,
     stride: int | None = None,
+    images: Sequence[str] = (),
 ) -> Opened:
     """Open what the user named: a pretrained model, one that comes with attncli, or the untrained one.
 
     Args:
+        images: Names of the pictures that the text is about.
         writing: What the model is to write, and whether the text is a message to it.
         stride: By how many tokens windows advance over a text that is longer than the model reads.
 
@@ -83,6 +86,8 @@ def open_source(
         )
     name = model_name(model, scratch, pair)
     own = name in ("scratch", *shipped_models())
+    if images:
+        _check_images(name, own, pair, model, stride)
     if stride is not None:
         _check_stride(name if own else None, model, pair, writing)
     if model.fast and (own or (writing is not None and writing.generate)):
@@ -98,6 +103,8 @@ def open_source(
         return _open_shipped(name, text, pair, model)
     assert model.model is not None
     check_reads(model, output, text)
+    if images:
+        return _open_image_text(text, images, model, scratch.seed or 0, output, writing)
     if writing is not None and (writing.generate or writing.chat):
         return _open_writer(text, model, scratch.seed or 0, output, writing)
     if stride is not None:
@@ -137,8 +144,17 @@ def medium_for(text: str, model: ModelOptions, output: OutputOptions) -> Medium 
         return None
     who = f"{safe_label(text)} is a {medium}, and {safe_label(model.model)} ({takes.family})"
     if takes.mixed:
-        raise UsageError(f"{who} takes it together with a text only, which attncli cannot show yet")
+        raise UsageError(f"{who} takes it together with a text only", _with_text(text, medium))
     raise UsageError(f"{who} takes {takes}", f"name a model of {medium}s: {EXAMPLES[medium]}")
+
+
+def _with_text(name: str, medium: Medium) -> str | None:
+    """Return the hint that says how a picture goes with a text."""
+    return (
+        None
+        if medium != "picture"
+        else f'try: attncli show "What is this?" --image {safe_label(name)} -m NAME'
+    )
 
 
 def check_reads(model: ModelOptions, output: OutputOptions, text: str | None = None) -> None:
@@ -294,6 +310,50 @@ def _open_writer(
     if not writing.generate:
         return PretrainedSource(loaded, prepared, verify=not model.no_verify)
     with sign_of_life("generating …", output):
+        from attncli.models.generation import Sampling, write
+
+        sampling = Sampling(writing.generate, writing.temperature, seed)
+        return write(loaded, prepared, sampling, verify=not model.no_verify)
+
+
+def _check_images(name: str, own: bool, pair: str | None, model: ModelOptions, stride: int | None) -> None:
+    """Refuse options that do not go with pictures, and pictures that are not there."""
+    if own:
+        raise UsageError(f"--image needs a pretrained model, not {safe_label(name)}", "--model names one")
+    given = {"--pair": pair is not None, "--stride": stride is not None, "--truncate": model.truncate}
+    for option, was in given.items():
+        if was:
+            raise UsageError(f"--image and {option} were both given", f"leave {option} out")
+
+
+def _open_image_text(
+    text: str,
+    images: Sequence[str],
+    model: ModelOptions,
+    seed: int,
+    output: OutputOptions,
+    writing: GenerationOptions | None,
+) -> Opened:
+    """Open a model that reads a text with pictures, and may go on writing."""
+    assert model.model is not None
+    writes = writing is not None and bool(writing.generate)
+    with sign_of_life(f"loading {safe_label(model.model)} …", output):
+        from attncli.models.image_text import prepare_image_text
+        from attncli.models.input_kinds import check_takes_images
+        from attncli.models.loading import load
+        from attncli.models.picture_file import read_photo
+        from attncli.models.pretrained import PretrainedSource
+
+        options = load_options(model)
+        check_takes_images(model.model, options)
+        photos = [read_photo(Path(image)) for image in images]
+        loaded = load(model.model, replace(options, head=writes))
+    with sign_of_life("looking …", output):
+        chat = writing is not None and writing.chat
+        system = None if writing is None else writing.system
+        prepared = prepare_image_text(loaded, text, photos, chat=chat, system=system)
+        if writing is None or not writing.generate:
+            return PretrainedSource(loaded, prepared, verify=not model.no_verify)
         from attncli.models.generation import Sampling, write
 
         sampling = Sampling(writing.generate, writing.temperature, seed)

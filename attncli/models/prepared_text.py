@@ -17,6 +17,7 @@ from attncli.models.refusals import refused_as
 from attncli.models.tokens import positions, tokens_from_encoding
 from attncli.models.vocabulary_check import notes_on_pair, notes_on_text
 from attncli.record import Kind, Token, Tokens
+from attncli.view import Picture
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class Prepared:
         queries: Query tokens by kind of attention; the kinds are those that the pass will have.
         keys: Key tokens by kind.
         notes: What was cut off, and the like.
+        pictures: Each view of each picture among the tokens.
         encoder_only: Whether just the encoder of an encoder–decoder runs, since there is no target text.
     """
 
@@ -36,6 +38,7 @@ class Prepared:
     keys: Mapping[Kind, Tokens]
     notes: tuple[str, ...] = ()
     encoder_only: bool = False
+    pictures: tuple[Picture, ...] = ()
 
 
 def prepare(

@@ -76,7 +76,9 @@ def with_length(inputs: Mapping[str, Tensor], length: int) -> dict[str, Tensor]:
     What a model writes is text: kind 0.
     """
     return {
-        name: torch.nn.functional.pad(value, (0, length - value.shape[-1])) if name.endswith("type_ids") else value
+        name: torch.nn.functional.pad(value, (0, length - value.shape[-1]))
+        if name.endswith("type_ids")
+        else value
         for name, value in inputs.items()
     }
 

@@ -10,7 +10,6 @@ import torch
 from numpy.typing import NDArray
 
 from attncli.errors import CaptureError, ModelError
-from attncli.labels import safe_label
 from attncli.models.loading import Loaded
 from attncli.models.picture_file import read_photo
 from attncli.models.prepared_text import Prepared
