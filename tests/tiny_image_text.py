@@ -1,5 +1,6 @@
 """Tiny random models of texts with pictures, each with its family's own processor, in plain Hugging Face folders."""
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,8 @@ import tiny
 
 FAMILIES = ("llava", "llava_next", "pixtral", "qwen2_5_vl", "gemma3", "paligemma", "idefics2", "idefics3", "smolvlm",
             "internvl")  # fmt: skip
-NEED_TORCHVISION = ("pixtral", "qwen2_5_vl", "smolvlm", "internvl")
+NEEDS = {"pixtral": "torchvision", "smolvlm": "num2words"}
+"""What a family's processor needs that attncli does not."""
 
 _WORDS = [
     "[UNK]",
@@ -110,6 +112,16 @@ def _with(tokenizer: Any, **names: str) -> Any:
     return tokenizer
 
 
+def _with_videos(made: Any, images: Any, tokenizer: Any, videos: str, **sizes: Any) -> Any:
+    """Make a processor of pictures and videos; where torchvision is not installed, without its part for videos."""
+    import transformers
+
+    if find_spec("torchvision") is not None:
+        return made(images, tokenizer, getattr(transformers, videos)(), **sizes)
+    parts = classmethod(lambda cls: ["image_processor", "tokenizer"])
+    return type(made.__name__, (made,), {"get_attributes": parts})(images, tokenizer, None, **sizes)
+
+
 def _id(tokenizer: Any, token: str) -> int:
     return int(tokenizer.convert_tokens_to_ids(token))
 
@@ -198,12 +210,12 @@ def _qwen2_5_vl_config(tokenizer: Any) -> Any:
 
 
 def _qwen2_5_vl_processor(tokenizer: Any) -> Any:
-    from transformers import Qwen2_5_VLProcessor, Qwen2VLVideoProcessor
+    from transformers import Qwen2_5_VLProcessor
 
     images = tiny.image_processor("Qwen2VL")(
         patch_size=8, size={"shortest_edge": 16 * 16, "longest_edge": 96 * 96}
     )
-    return Qwen2_5_VLProcessor(images, tokenizer, Qwen2VLVideoProcessor(patch_size=8))
+    return _with_videos(Qwen2_5_VLProcessor, images, tokenizer, "Qwen2VLVideoProcessor")
 
 
 def _gemma3_config(tokenizer: Any) -> Any:
@@ -266,11 +278,11 @@ def _idefics3_config(tokenizer: Any, kind: str = "Idefics3") -> Any:
                 image_token_id=_id(tokenizer, "<image>"))  # fmt: skip
 
 
-def _idefics3_processor(tokenizer: Any, kind: str = "Idefics3", *videos: Any) -> Any:
-    import transformers
+def _idefics3_processor(tokenizer: Any) -> Any:
+    from transformers import Idefics3Processor
 
-    images = tiny.image_processor(kind)(size={"longest_edge": 96}, max_image_size={"longest_edge": 32})
-    return getattr(transformers, f"{kind}Processor")(images, tokenizer, *videos, image_seq_len=4)
+    images = tiny.image_processor("Idefics3")(size={"longest_edge": 96}, max_image_size={"longest_edge": 32})
+    return Idefics3Processor(images, tokenizer, image_seq_len=4)
 
 
 def _smolvlm_config(tokenizer: Any) -> Any:
@@ -278,11 +290,12 @@ def _smolvlm_config(tokenizer: Any) -> Any:
 
 
 def _smolvlm_processor(tokenizer: Any) -> Any:
-    from transformers import SmolVLMVideoProcessor
+    from transformers import SmolVLMProcessor
 
     named = _with(tokenizer, image_token="<image>", fake_image_token="<fake_token_around_image>",
                   global_image_token="<global-img>", end_of_utterance_token="<end_of_utterance>")  # fmt: skip
-    return _idefics3_processor(named, "SmolVLM", SmolVLMVideoProcessor())
+    images = tiny.image_processor("SmolVLM")(size={"longest_edge": 96}, max_image_size={"longest_edge": 32})
+    return _with_videos(SmolVLMProcessor, images, named, "SmolVLMVideoProcessor", image_seq_len=4)
 
 
 def _internvl_config(tokenizer: Any) -> Any:
@@ -294,11 +307,11 @@ def _internvl_config(tokenizer: Any) -> Any:
 
 
 def _internvl_processor(tokenizer: Any) -> Any:
-    from transformers import InternVLProcessor, InternVLVideoProcessor
+    from transformers import InternVLProcessor
 
     images = tiny.image_processor("GotOcr2")(
         size={"height": 32, "width": 32}, crop_to_patches=True, max_patches=6
     )
     named = _with(tokenizer, start_image_token="<img>", end_image_token="</img>", context_image_token="<IMG_CONTEXT>",
                   video_token="<|video_pad|>")  # fmt: skip
-    return InternVLProcessor(images, named, InternVLVideoProcessor(), image_seq_length=4)
+    return _with_videos(InternVLProcessor, images, named, "InternVLVideoProcessor", image_seq_length=4)

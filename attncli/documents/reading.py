@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -32,6 +33,7 @@ _READERS = {"bench": "attncli.bench.saved", "heads": "attncli.heads.saved", "fin
 """The modules that read such answers: each has ``read_view(document, header)``."""
 
 _OF_ENTRY = {"name", "kind", "layer", "head", "kv_head", "shape", "weights", "allowed", "top", "allowed_keys"}
+_PICTURE = re.compile(r"img\d*")
 _SEGMENTS = ("system", "user", "assistant", "prompt", "generated")
 
 Saved = MatrixGrid | Curves | HeadRanking
@@ -265,7 +267,9 @@ def _token(fields: Fields) -> Token:
         bytes=fields.maybe("bytes", str),
         piece=fields.text("piece", text),
         sequence=fields.count("sequence"),
-        segment=None if segment is None else fields.choice("segment", _SEGMENTS),
+        segment=segment
+        if segment is None or _PICTURE.fullmatch(str(segment))
+        else fields.choice("segment", _SEGMENTS),
         written=None if fields.values.get("start") is None else fields.text("written", text),
     )
 

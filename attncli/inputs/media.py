@@ -58,4 +58,5 @@ def refuse_medium(text: str | None) -> None:
 
 def where_shown(name: str, medium: Medium) -> str:
     """Return the hint that says which command and models take a picture, or a sound."""
-    return f"attncli show {safe_label(name)} -m NAME shows it, with a model of {medium}s ({EXAMPLES[medium]})"
+    beside = f"; beside a text: --image {safe_label(name)}" if medium == "picture" else ""
+    return f"attncli show {safe_label(name)} -m NAME shows it, with a model of {medium}s ({EXAMPLES[medium]}){beside}"

@@ -25,7 +25,7 @@ def with_pictures(view: MatrixGrid, source: Opened, *, rows_asked: bool) -> Matr
     """
     pictures: tuple[Picture, ...] = getattr(source, "pictures", ())
     queries, keys = source.axes("decoder") if "decoder" in source.kinds else ((), ())
-    inside = [place for place, token in enumerate(keys) if is_of_picture(token.segment)]
+    inside = [place for place, token in enumerate(keys) if token.of_picture]
     whole = (
         view.pooled is None and view.key_tokens == keys and all(one.listed is None for one in view.matrices)
     )
@@ -45,21 +45,10 @@ def with_pictures(view: MatrixGrid, source: Opened, *, rows_asked: bool) -> Matr
     return view
 
 
-def is_of_picture(segment: str | None) -> bool:
-    """Return whether a token's part of the text is a picture.
-
-    >>> is_of_picture("img2"), is_of_picture("imgs"), is_of_picture(None)
-    (True, False, False)
-    """
-    return segment is not None and segment.startswith("img") and (segment[3:] or "0").isdecimal()
-
-
 def _rows_after(first: int, queries: Tokens, *, given: bool) -> list[int]:
     """Return the rows whose weight on pictures counts: those named or, of all, the text after the first picture."""
     return [
-        row
-        for row, token in enumerate(queries)
-        if given or (token.position > first and not is_of_picture(token.segment))
+        row for row, token in enumerate(queries) if given or (token.position > first and not token.of_picture)
     ]
 
 
@@ -68,7 +57,7 @@ def _share(matrix: Matrix, rows: list[int], inside: list[int]) -> float:
 
 
 def _note(shares: list[float], rows: list[int], keys: Tokens) -> str:
-    segments = [token.segment for token in keys if is_of_picture(token.segment)]
+    segments = [token.segment for token in keys if token.of_picture]
     whose = "the picture" if len(set(segments)) == 1 else "the pictures"
     maps = "1 map" if len(shares) == 1 else f"{len(shares)} maps"
     of_rows = "1 row" if len(rows) == 1 else f"{len(rows)} rows"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -15,6 +16,7 @@ import torch
 
 from attncli.errors import CaptureError, ModelError, UsageError
 from attncli.labels import safe_label
+from attncli.models.folder_check import read_json
 from attncli.models.image_layout import Facts, Run, View, merged, runs_of, views_of
 from attncli.models.loading import Loaded
 from attncli.models.picture_file import Photo
@@ -91,8 +93,11 @@ def _processor(loaded: Loaded) -> Any:
     ):
         try:
             made = AutoProcessor.from_pretrained(where, **options)
-        except ImportError:  # a processor of videos needs torchvision, one of pictures does not
-            made = _without_videos(where).from_pretrained(where, **options)
+        except (ImportError, OSError):  # a part for videos is not needed, nor the torchvision that it needs
+            pictures_only = _without_videos(where)
+            if pictures_only is None:
+                raise
+            made = pictures_only.from_pretrained(where, **options)
     if not (hasattr(made, "image_processor") and hasattr(made, "tokenizer")):
         raise ModelError(
             f"{loaded.name}: no processor for pictures with texts there, only a {type(made).__name__}",
@@ -103,17 +108,22 @@ def _processor(loaded: Loaded) -> Any:
 
 def _hint(reason: str) -> str | None:
     found = re.search(r"torchvision|num2words", reason, re.IGNORECASE)
-    return None if found is None else f"pip install {found[0].lower()}"
+    return None if found is None else f"pip install {found[0].lower()} (or attncli[pictures])"
 
 
 def _without_videos(where: str | Path) -> Any:
-    """Return the class of a model's processor without its part for videos."""
+    """Return the class of a model's processor without its part for videos; None where it has no such part."""
     import transformers
-    from transformers import ProcessorMixin
+    from transformers.utils import cached_file
 
-    named = ProcessorMixin.get_processor_dict(where)[0].get("processor_class")
-    known: Any = getattr(transformers, str(named))
-    parts = [part for part in known.get_attributes() if part != "video_processor"]
+    files = ("processor_config.json", "preprocessor_config.json", "tokenizer_config.json")
+    paths = [cached_file(where, file, _raise_exceptions_for_missing_entries=False) for file in files]
+    named = [read_json(Path(path), str(where)).get("processor_class") for path in paths if path is not None]
+    known: Any = getattr(transformers, next((str(one) for one in named if one), ""), None)
+    parts: list[str] = [] if known is None else known.get_attributes()
+    if "video_processor" not in parts:
+        return None
+    parts.remove("video_processor")
     return type(known.__name__, (known,), {"get_attributes": classmethod(lambda cls: parts)})
 
 
@@ -205,9 +215,10 @@ def _processed(loaded: Loaded, processor: Any, prompt: str, photos: Sequence[Pho
     texts: list[str] = []
     fine: list[tuple[int, int]] = []
     with (
+        warnings.catch_warnings(action="ignore"),
         _overheard(processor, "replace_image_token", texts),
         _overheard(processor, "_get_unpadded_features", fine),
-        refused_as(lambda why: ModelError(f"{loaded.name}: its processor does not take this: {why}")),
+        refused_as(lambda why: UsageError(f"{loaded.name}: its processor does not take this: {why}")),
     ):
         made = processor(text=prompt, images=[photo.image for photo in photos], return_tensors="pt", **given)
     return _Written(made, texts, fine)

@@ -43,7 +43,7 @@ def read_photo(path: Path) -> Photo:
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             with Image.open(path) as image:
                 notes = tuple(f"{safe_label(path.name)}: {what}" for what in _what_is_done(image))
-                return Photo(name, _in_colours(ImageOps.exif_transpose(image)), notes)
+                return Photo(name, _in_colours(ImageOps.exif_transpose(image), name), notes)
     except AttnCliError:
         raise
     except (Image.DecompressionBombWarning, Image.DecompressionBombError) as error:
@@ -68,9 +68,9 @@ def _what_is_done(image: Image.Image) -> list[str]:
     ]
 
 
-def _in_colours(image: Image.Image) -> Image.Image:
+def _in_colours(image: Image.Image, name: str) -> Image.Image:
     if image.mode == "F":
-        raise ReadError("pixels that are floating-point numbers", "convert it to 8 bits a pixel")
+        raise ReadError(f"{name}: its pixels are floating-point numbers", "convert it to 8 bits a pixel")
     if image.mode.startswith("I"):  # converted as it is, all above 255 would be white
         image = Image.fromarray((np.asarray(image).clip(0, 65535) / 257).round().astype(np.uint8))
     return image.convert("RGB")

@@ -56,8 +56,21 @@ def prepare(
     if loaded.model.config.is_encoder_decoder:
         return _prepare_two_stacks(loaded, text, pair, truncate)
     encoding, tokens, notes = encode(loaded, text, pair, truncate=truncate, specials=specials)
+    _check_marks(loaded, encoding["input_ids"])
     kind = loaded.kind
     return Prepared(encoding, {kind: tokens}, {kind: tokens}, notes)
+
+
+def _check_marks(loaded: Loaded, ids: Tensor) -> None:
+    """Refuse a text that says where a picture stands, where there is none.
+
+    Raises:
+        UsageError: It does.
+    """
+    number = getattr(loaded.model.config, "image_token_id", None)
+    if isinstance(number, int) and bool((ids == number).any()):
+        mark = safe_label(str(loaded.tokenizer.convert_ids_to_tokens(number)))
+        raise UsageError(f"the text has {mark} in it, and no picture was given", "--image FILE names one")
 
 
 def check_takes_text(loaded: Loaded, text: str | None = None) -> None:

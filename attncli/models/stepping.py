@@ -55,8 +55,11 @@ def decode(
             more = {} if seen or model.config.is_encoder_decoder else with_length(pictures, feed.shape[1])
             if not model.config.is_encoder_decoder:
                 common |= _places(known, start, seen, feed.shape[1])
-            if pictures:
-                common.pop("position_ids", None)  # those of pictures are the model's to count
+            if (
+                pictures
+            ):  # their positions are the model's to count, which takes a mask for that of the new tokens
+                common = {key: value for key, value in common.items() if key != "position_ids"}
+                common |= {"attention_mask": None} if seen else {}
             with around(seen):
                 outputs = model(**{name: feed}, **{cache_name: cache}, **common, **more)
             cache = getattr(outputs, "past_key_values", getattr(outputs, "cache", None))

@@ -133,12 +133,11 @@ Line = list[tuple[float, float, str, float | None]]
 
 def _lines(grid: MatrixGrid, options: Options, width: float) -> list[Line]:
     """Break the text's tokens into lines; of a long text, the strongest alone."""
-    inside = {place for picture in grid.pictures for place in picture.places}
     weights, allowed = grid.matrices[0].values[0], grid.matrices[0].allowed
     texts = [
         (picture_label(label), float(weights[place]) if allowed is None or allowed[0, place] else None)
         for place, label in enumerate(token_labels(grid.key_tokens, options))
-        if place not in inside and not _is_of_picture(grid, place)
+        if not grid.key_tokens[place].of_picture
     ]
     if len(texts) > _MOST_TOKENS:
         least = sorted((weight or 0.0 for _, weight in texts), reverse=True)[_STRONGEST - 1]
@@ -153,11 +152,6 @@ def _lines(grid: MatrixGrid, options: Options, width: float) -> list[Line]:
         lines[-1].append((left, wide, label, weight))
         left += wide + 0.03
     return lines
-
-
-def _is_of_picture(grid: MatrixGrid, place: int) -> bool:
-    names = {picture.name.split(" ")[0] for picture in grid.pictures}
-    return grid.key_tokens[place].segment in names
 
 
 def _write(axes: Axes, lines: list[Line], grid: MatrixGrid, options: Options) -> None:
