@@ -40,7 +40,8 @@ def decode(
         CaptureError: The model does not run so.
     """
     model, feed, cache, seen, name = loaded.model, start, None, 0, "input_ids"
-    pictures = {} if inputs.keys() <= _OF_TEXT else {key: inputs[key] for key in inputs.keys() - _ALWAYS}
+    of_text = model.config.is_encoder_decoder or inputs.keys() <= _OF_TEXT
+    pictures = {} if of_text else {key: inputs[key] for key in inputs.keys() - _ALWAYS}
     known = inspect.signature(model.forward).parameters
     cache_name = "cache" if "cache" in known else "past_key_values"  # transformers has renamed it
     common: dict[str, Any] = {"use_cache": True}
@@ -52,14 +53,9 @@ def decode(
                 common["encoder_outputs"] = model.get_encoder()(**source)
             common["attention_mask"] = source.get("attention_mask")
         while True:
-            more = {} if seen or model.config.is_encoder_decoder else with_length(pictures, feed.shape[1])
+            more = {} if seen else with_length(pictures, feed.shape[1])
             if not model.config.is_encoder_decoder:
-                common |= _places(known, start, seen, feed.shape[1])
-            if (
-                pictures
-            ):  # their positions are the model's to count, which takes a mask for that of the new tokens
-                common = {key: value for key, value in common.items() if key != "position_ids"}
-                common |= {"attention_mask": None} if seen else {}
+                common |= _places(known, start, seen, feed.shape[1], pictures=bool(pictures))
             with around(seen):
                 outputs = model(**{name: feed}, **{cache_name: cache}, **common, **more)
             cache = getattr(outputs, "past_key_values", getattr(outputs, "cache", None))
@@ -86,13 +82,22 @@ def with_length(inputs: Mapping[str, Tensor], length: int) -> dict[str, Tensor]:
     }
 
 
-def _places(known: Collection[str], like: Tensor, seen: int, new: int) -> dict[str, Tensor]:
+def _places(
+    known: Collection[str], like: Tensor, seen: int, new: int, *, pictures: bool
+) -> dict[str, Tensor | None]:
     """Return positions and mask of a step, as the library's own generation gives them.
 
-    A model left to count by its cache may be wrong where its first layer keeps none (Bamba).
+    A model left to count by its cache may be wrong where its first layer keeps none (Bamba). Where a text has pictures,
+    positions are the model's to count (Qwen2-VL), which takes a mask for that of the new tokens.
+
+    Args:
+        pictures: Whether the text has some.
     """
     places = torch.arange(seen, seen + new, device=like.device)[None]
-    given = {"position_ids": places, "attention_mask": torch.ones_like(like[:, :1]).expand(-1, seen + new)}
+    mask = torch.ones_like(like[:, :1]).expand(-1, seen + new)
+    given: dict[str, Tensor | None] = {"position_ids": places, "attention_mask": mask}
+    if pictures:
+        given = {"attention_mask": None if seen else mask}
     return {name: value for name, value in given.items() if name in known}
 
 

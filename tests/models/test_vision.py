@@ -86,7 +86,11 @@ def bomb() -> bytes:
 
 
 def test_what_is_no_picture_is_told_in_one_line(tmp_path: Path, photo: Path) -> None:
-    bad = {"no picture that can be read": b"hello", "cannot be read": cut(photo), "may be a trap": bomb()}
+    bad = {
+        "no picture that can be read": b"hello",
+        "cannot be read": cut(photo),
+        "more than 89 million pixels": bomb(),
+    }
     for words, content in bad.items():
         path = tmp_path / "bad.png"
         path.write_bytes(content)
