@@ -21,7 +21,7 @@ from attncli.errors import AttnCliError, ReadError
 from attncli.labels import safe_label
 from attncli.memory import require_memory
 from attncli.record import KINDS, Provenance, SourceInfo, Token, Tokens
-from attncli.render.npz import by_site
+from attncli.render.npz import by_name
 from attncli.terminal import read_standard_input
 from attncli.view import SCHEMA, Curves, Header, HeadRanking, Matrix, MatrixGrid, Pooling
 
@@ -100,8 +100,8 @@ def _from_npz(stream: BinaryIO, name: str) -> MatrixGrid:
     document = _document(str(meta[()]).encode("utf-8", "surrogatepass"), name)
     grid = _grid(document, _empty)
     matrices: dict[int, Matrix] = {}
-    for site, members in by_site(grid).items():
-        filled = arrays.fill(site, members, grid)
+    for name, members in by_name(grid).items():
+        filled = arrays.fill(name, members, grid)
         matrices |= {id(empty): matrix for empty, matrix in zip(members, filled, strict=True)}
     return replace(grid, matrices=tuple(matrices[id(empty)] for empty in grid.matrices))
 
@@ -124,18 +124,18 @@ class _Arrays:
             raise self.wrong(key, "is no array")
         return found
 
-    def fill(self, site: str, members: list[Matrix], grid: MatrixGrid) -> list[Matrix]:
+    def fill(self, name: str, members: list[Matrix], grid: MatrixGrid) -> list[Matrix]:
         """Return the matrices that share an array their numbers."""
-        values = self.get(site)
+        values = self.get(name)
         shape = (len(members), len(grid.query_tokens), len(grid.key_tokens))
         kinds = "b" if grid.unit == "mask" else "f"
-        self._check(site, values, shape, kinds)
+        self._check(name, values, shape, kinds)
         values = values.astype(np.float32, copy=False)
-        require_range(values, grid.unit, lambda what: self.wrong(site, what))
+        require_range(values, grid.unit, lambda what: self.wrong(name, what))
         allowed: NDArray[np.bool_] | None = values > 0 if grid.unit == "mask" else None
-        if f"{site}.allowed" in self._archive:
-            allowed = self.get(f"{site}.allowed")
-            self._check(f"{site}.allowed", allowed, shape, "b")
+        if f"{name}.allowed" in self._archive:
+            allowed = self.get(f"{name}.allowed")
+            self._check(f"{name}.allowed", allowed, shape, "b")
         return [
             replace(one, values=values[i], allowed=None if allowed is None else allowed[i])
             for i, one in enumerate(members)

@@ -19,7 +19,7 @@ def read_view(document: Fields, header: Header) -> HeadRanking:
     if not heads:
         raise document.wrong("heads", "is empty: there is nothing to draw")
     for head in heads:
-        _check_site(head)
+        _check_head(head)
         (_check_share if by == "accuracy" else _check_link)(head.part("metrics"), "accuracy")
     if by == "accuracy":
         _check_pairs(document)
@@ -31,7 +31,7 @@ def read_view(document: Fields, header: Header) -> HeadRanking:
     return found_of(document.body, header)
 
 
-def _check_site(fields: Fields) -> None:
+def _check_head(fields: Fields) -> None:
     fields.choice("kind", KINDS)
     _require(fields, "layer", "head")
 
@@ -64,7 +64,7 @@ def _check_pairs(document: Fields) -> None:
         raise document.wrong("held_out", "is missing")
     if document.maybe("held_out", dict) is not None:
         held = document.part("held_out")
-        _check_site(held)
+        _check_head(held)
         _check_share(held, "scored")
         _check_offset(held)
 

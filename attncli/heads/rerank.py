@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from attncli import registry
@@ -11,16 +11,15 @@ from attncli.heads.condition import parse_where
 from attncli.heads.ranking import (
     Corpus,
     RankingRequest,
-    depends_on_metric,
     metric_named,
     metric_notes,
     rank,
     ranking_title,
-    rows_note,
 )
 from attncli.heads.saved import ranked_heads
 from attncli.heads.scores import ROLE
 from attncli.heads.tables import Measured, Ranked, metric_column, ranking_of
+from attncli.labels import safe_label
 from attncli.maps.saved_selection import places
 from attncli.observers.selection import NO_MEAN, parse_selection
 from attncli.view import HeadRanking
@@ -82,14 +81,29 @@ def rank_again(view: HeadRanking, again: Again, file: str) -> HeadRanking:
     groups = [[place for place in group if place in chosen] for group in saved.groups]
     groups = sorted((group for group in groups if len(group) > 1), key=len, reverse=True)
     ranked = Ranked(by, again.top, heads, measured, groups, changes)
-    notes = [note for note in view.header.notes if not depends_on_metric(note)]
-    rows = rows_note(corpus)
-    after = notes.index(rows) + 1 if rows in notes else len(notes)
-    notes[after:after] = metric_notes(by, saved.heads, corpus)
+    about = metric_notes(by, saved.heads, corpus)
+    notes = [*_notes_with(view.header.notes, _old_metric_notes(document, saved, corpus), about)]
     notes += _what_is_left(saved, measured, again)
     title = ranking_title(view.header.source, measured.kind, len(heads), measured.count, by, corpus)
     header = replace(view.header, title=title, notes=tuple(dict.fromkeys(notes)))
-    return ranking_of(ranked, header, {**view.document, **_changed(document, ranked, again)})
+    return ranking_of(
+        ranked, header, {**view.document, **_changed(document, ranked, again), "metric_notes": about}
+    )
+
+
+def _old_metric_notes(document: Fields, saved: Ranked, corpus: Corpus) -> Sequence[str]:
+    """Return those of the saved notes that hang on the number that the heads were ranked by."""
+    if "metric_notes" in document.values:
+        return [safe_label(note) for note in document.texts("metric_notes")]
+    return metric_notes(saved.by, saved.heads, corpus)  # saved before the run named them
+
+
+def _notes_with(notes: Sequence[str], old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
+    """Yield notes with others in the place of some of them; at the end where there were none."""
+    place = min((notes.index(note) for note in old if note in notes), default=len(notes))
+    yield from notes[:place]
+    yield from new
+    yield from (note for note in notes[place:] if note not in old)
 
 
 def _part(saved: Ranked, again: Again) -> Measured:
