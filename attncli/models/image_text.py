@@ -14,13 +14,16 @@ from typing import Any
 import numpy as np
 import torch
 
+from attncli.cli.options import GenerationOptions
 from attncli.errors import CaptureError, ModelError, UsageError
-from attncli.labels import safe_label
-from attncli.models.folder_check import read_json
+from attncli.models.generation import GeneratedSource, Sampling, write
 from attncli.models.image_layout import Facts, Run, View, merged, runs_of, views_of
-from attncli.models.loading import Loaded
-from attncli.models.picture_file import Photo
+from attncli.models.image_prompt import image_id, load_processor, mark_of, write_prompt
+from attncli.models.input_kinds import check_takes_images
+from attncli.models.loading import Loaded, LoadOptions, load
+from attncli.models.picture_file import Photo, read_photo
 from attncli.models.prepared_text import Prepared, token_limit, without_row
+from attncli.models.pretrained import PretrainedSource
 from attncli.models.refusals import refused_as
 from attncli.models.tokens import tokens_from_ids
 from attncli.models.vision import visible
@@ -46,6 +49,37 @@ class _Written:
     fine: list[tuple[int, int]]
 
 
+def open_image_text(
+    name: str,
+    options: LoadOptions,
+    text: str,
+    images: Sequence[str],
+    writing: GenerationOptions | None,
+    seed: int,
+    *,
+    verify: bool,
+) -> PretrainedSource | GeneratedSource:
+    """Open a model that reads a text with pictures, and may go on writing.
+
+    Args:
+        images: Names of the pictures' files.
+        writing: What the model is to write, and whether the text is a message to it.
+        seed: Of what it draws.
+
+    Raises:
+        AttnCliError: The model or a picture is not available, or they do not go together.
+    """
+    check_takes_images(name, options)
+    photos = [read_photo(Path(image)) for image in images]
+    tokens = writing.generate if writing is not None else None
+    loaded = load(name, replace(options, head=bool(tokens)))
+    chat, system = (False, None) if writing is None else (writing.chat, writing.system)
+    prepared = prepare_image_text(loaded, text, photos, chat=chat, system=system)
+    if writing is None or not tokens:
+        return PretrainedSource(loaded, prepared, verify=verify)
+    return write(loaded, prepared, Sampling(tokens, writing.temperature, seed), verify=verify)
+
+
 def prepare_image_text(
     loaded: Loaded, text: str, photos: Sequence[Photo], *, chat: bool = False, system: str | None = None
 ) -> Prepared:
@@ -64,9 +98,9 @@ def prepare_image_text(
         raise CaptureError(
             f"{loaded.name} ({loaded.family}) reads pictures and texts in two stacks, not in one"
         )
-    processor = _processor(loaded)
-    mark = _mark(loaded, processor)
-    prompt, how = _prompt(loaded, processor, text, mark, len(photos), chat=chat, system=system)
+    processor = load_processor(loaded)
+    mark = mark_of(loaded, processor)
+    prompt, how = write_prompt(loaded, processor, text, mark, len(photos), chat=chat, system=system)
     written = _processed(loaded, processor, prompt, photos)
     made = written.made
     ids: list[int] = made["input_ids"][0].tolist()
@@ -82,130 +116,6 @@ def prepare_image_text(
     photo_notes = tuple(note for photo in photos for note in photo.notes)
     axes: dict[Kind, Tokens] = {"decoder": tokens}
     return Prepared(inputs, axes, axes, (*photo_notes, *notes, how), pictures=pictures)
-
-
-def _processor(loaded: Loaded) -> Any:
-    from transformers import AutoProcessor
-
-    where, options = loaded.folder or loaded.name, {"trust_remote_code": loaded.options.trust_remote_code}
-    with refused_as(
-        lambda why: ModelError(f"{loaded.name}: its processor cannot be loaded: {why}", _hint(why))
-    ):
-        try:
-            made = AutoProcessor.from_pretrained(where, **options)
-        except (ImportError, OSError):  # a part for videos is not needed, nor the torchvision that it needs
-            pictures_only = _without_videos(where)
-            if pictures_only is None:
-                raise
-            made = pictures_only.from_pretrained(where, **options)
-    if not (hasattr(made, "image_processor") and hasattr(made, "tokenizer")):
-        raise ModelError(
-            f"{loaded.name}: no processor for pictures with texts there, only a {type(made).__name__}",
-            "its folder lacks processor_config.json or preprocessor_config.json",
-        )
-    return made
-
-
-def _hint(reason: str) -> str | None:
-    found = re.search(r"torchvision|num2words", reason, re.IGNORECASE)
-    return None if found is None else f"pip install {found[0].lower()} (or attncli[pictures])"
-
-
-def _without_videos(where: str | Path) -> Any:
-    """Return the class of a model's processor without its part for videos; None where it has no such part."""
-    import transformers
-    from transformers.utils import cached_file
-
-    files = ("processor_config.json", "preprocessor_config.json", "tokenizer_config.json")
-    paths = [cached_file(where, file, _raise_exceptions_for_missing_entries=False) for file in files]
-    named = [read_json(Path(path), str(where)).get("processor_class") for path in paths if path is not None]
-    known: Any = getattr(transformers, next((str(one) for one in named if one), ""), None)
-    parts: list[str] = [] if known is None else known.get_attributes()
-    if "video_processor" not in parts:
-        return None
-    parts.remove("video_processor")
-    return type(known.__name__, (known,), {"get_attributes": classmethod(lambda cls: parts)})
-
-
-def _mark(loaded: Loaded, processor: Any) -> str:
-    """Return what stands for a picture in a text."""
-    for holder in (processor, processor.tokenizer):
-        mark = getattr(holder, "image_token", None)
-        if mark is not None:
-            return str(mark)
-    number = _image_id(loaded, processor)
-    return str(processor.tokenizer.convert_ids_to_tokens(number))
-
-
-def _image_id(loaded: Loaded, processor: Any) -> int:
-    """Return the id of the tokens that pictures are put in the place of."""
-    config = loaded.model.config
-    for holder in (config, processor):
-        for name in ("image_token_id", "image_token_index"):
-            if isinstance(number := getattr(holder, name, None), int):
-                return number
-    raise CaptureError(
-        f"{loaded.name} ({loaded.family}): which of its tokens are a picture's is not to be seen"
-    )
-
-
-def _prompt(
-    loaded: Loaded, processor: Any, text: str, mark: str, pictures: int, *, chat: bool, system: str | None
-) -> tuple[str, str]:
-    """Write the text as the model wants it, with a mark for each picture; return it, and how it was done."""
-    marks = text.count(mark)
-    if marks not in (0, pictures):
-        raise UsageError(
-            f"the text has {marks} {safe_label(mark)} marks for {pictures} "
-            f"{'picture' if pictures == 1 else 'pictures'}",
-            "give --image once for each mark, or leave the marks out",
-        )
-    if marks and not chat:
-        return text, "the pictures stand where the text has them"
-    written = _by_template(processor, _content(text, mark, pictures), system)
-    if written is not None and written.count(mark) == pictures:
-        return written, "the model's chat template has written the text and placed the pictures"
-    if chat:
-        raise UsageError(
-            f"--chat: {loaded.name} has no chat template that takes pictures", "leave --chat out"
-        )
-    return _framed(
-        loaded, processor, mark
-    ) * pictures + text, "no chat template: the pictures stand before the text"
-
-
-def _framed(loaded: Loaded, processor: Any, mark: str) -> str:
-    """Return a picture's mark between those of its start and end, where the text needs them (Qwen2-VL)."""
-    ends = (getattr(loaded.model.config, f"vision_{end}_token_id", None) for end in ("start", "end"))
-    pieces = [
-        processor.tokenizer.convert_ids_to_tokens(end) if isinstance(end, int) else None for end in ends
-    ]
-    return f"{pieces[0]}{mark}{pieces[1]}" if all(pieces) else mark
-
-
-def _content(text: str, mark: str, pictures: int) -> list[dict[str, str]]:
-    """Return a message's content: text and pictures in their order, the pictures first where it does not say."""
-    parts = text.split(mark) if mark in text else [*[""] * pictures, text]
-    found: list[dict[str, str]] = []
-    for number, part in enumerate(parts):
-        found += [{"type": "image"}] if number else []
-        found += [{"type": "text", "text": part}] if part else []
-    return found
-
-
-def _by_template(processor: Any, content: list[dict[str, str]], system: str | None) -> str | None:
-    from jinja2 import TemplateError
-
-    if not (getattr(processor, "chat_template", None) or getattr(processor.tokenizer, "chat_template", None)):
-        return None
-    before = [] if system is None else [{"role": "system", "content": [{"type": "text", "text": system}]}]
-    try:
-        written = processor.apply_chat_template(
-            [*before, {"role": "user", "content": content}], tokenize=False, add_generation_prompt=True
-        )
-    except (TemplateError, ValueError, TypeError, KeyError):
-        return None
-    return str(written)
 
 
 def _processed(loaded: Loaded, processor: Any, prompt: str, photos: Sequence[Photo]) -> _Written:
@@ -259,7 +169,7 @@ def _laid_out(
     loaded: Loaded, processor: Any, written: _Written, ids: Sequence[int], photos: Sequence[Photo]
 ) -> tuple[Tokens, tuple[Picture, ...], tuple[str, ...]]:
     """Name the tokens of the text and of the pictures; return them, the pictures' views, and notes on these."""
-    number = _image_id(loaded, processor)
+    number = image_id(loaded, processor)
     tokenizer = processor.tokenizer
     runs = runs_of([one == number for one in ids], [str(one) for one in tokenizer.convert_ids_to_tokens(ids)])
     tokens = list(tokens_from_ids(tokenizer.backend_tokenizer, ids))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from attncli.cli.common import sign_of_life
@@ -104,7 +103,13 @@ def open_source(
     assert model.model is not None
     check_reads(model, output, text)
     if images:
-        return _open_image_text(text, images, model, scratch.seed or 0, output, writing)
+        with sign_of_life(f"loading {safe_label(model.model)} …", output):
+            from attncli.models.image_text import open_image_text
+
+            seed, verify = scratch.seed or 0, not model.no_verify
+            return open_image_text(
+                model.model, load_options(model), text, images, writing, seed, verify=verify
+            )
     if writing is not None and (writing.generate or writing.chat):
         return _open_writer(text, model, scratch.seed or 0, output, writing)
     if stride is not None:
@@ -324,40 +329,6 @@ def _check_images(name: str, own: bool, pair: str | None, model: ModelOptions, s
     for option, was in given.items():
         if was:
             raise UsageError(f"--image and {option} were both given", f"leave {option} out")
-
-
-def _open_image_text(
-    text: str,
-    images: Sequence[str],
-    model: ModelOptions,
-    seed: int,
-    output: OutputOptions,
-    writing: GenerationOptions | None,
-) -> Opened:
-    """Open a model that reads a text with pictures, and may go on writing."""
-    assert model.model is not None
-    writes = writing is not None and bool(writing.generate)
-    with sign_of_life(f"loading {safe_label(model.model)} …", output):
-        from attncli.models.image_text import prepare_image_text
-        from attncli.models.input_kinds import check_takes_images
-        from attncli.models.loading import load
-        from attncli.models.picture_file import read_photo
-        from attncli.models.pretrained import PretrainedSource
-
-        options = load_options(model)
-        check_takes_images(model.model, options)
-        photos = [read_photo(Path(image)) for image in images]
-        loaded = load(model.model, replace(options, head=writes))
-    with sign_of_life("looking …", output):
-        chat = writing is not None and writing.chat
-        system = None if writing is None else writing.system
-        prepared = prepare_image_text(loaded, text, photos, chat=chat, system=system)
-        if writing is None or not writing.generate:
-            return PretrainedSource(loaded, prepared, verify=not model.no_verify)
-        from attncli.models.generation import Sampling, write
-
-        sampling = Sampling(writing.generate, writing.temperature, seed)
-        return write(loaded, prepared, sampling, verify=not model.no_verify)
 
 
 def load_options(model: ModelOptions) -> LoadOptions:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from attncli.render import Options
-from attncli.render.grid_text import fact_texts, token_labels
+from attncli.render.grid_text import fact_texts, short_names, token_labels
 from attncli.render.picture.fonts import picture_label
 from attncli.render.picture.page_layout import (
     FORBIDDEN,
@@ -95,7 +95,7 @@ def draw_over_pictures(grid: MatrixGrid, options: Options) -> Figure:
 
 def _panels(grid: MatrixGrid, options: Options) -> Iterator[_Panel]:
     labels = token_labels(grid.query_tokens, options)
-    heads = [matrix.name for matrix in grid.matrices]
+    heads = short_names(grid.matrices)
     several = len(grid.matrices) > 1, len(labels) > 1
     for matrix, head in zip(grid.matrices, heads, strict=True):
         for row, (token, label) in enumerate(zip(grid.query_tokens, labels, strict=True)):
