@@ -32,7 +32,7 @@ EXAMPLES = (
     "attncli show --file book.txt -m ./all-minilm-l6-v2 --stride 256 --layer 4 -o book.png",
     "attncli show speech.wav -m ./whisper-tiny-en --layer 3 --head 2 -o speech.png",
     "attncli show photo.jpg -m ./dinov2-small --layer -1 --query r7c3 -o photo.png",
-    'attncli show "What is on the table?" --image photo.jpg -m ./llava --layer 16 --head mean --query table -o map.png',
+    'attncli show "What is on the table?" --image photo.jpg -m ./llava --layer -1 --head mean --query table -o map.png',
     'echo "The animal was too tired." | attncli show --causal --heads 4',
 )
 
