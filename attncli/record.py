@@ -137,7 +137,7 @@ class SourceInfo:
     adapter: str | None = None
     dtype: str = "float32"
     device: str = "cpu"
-    capture: str = "scratch"
+    capture: Literal["interface", "eager", "scratch"] = "scratch"
 
 
 @dataclass(frozen=True, slots=True)

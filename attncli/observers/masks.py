@@ -24,6 +24,7 @@ class MaskOnly(InLayers):
         depth: How many layers the model has.
         query_len: Number of query rows.
         key_len: Number of keys.
+        text: Which text of a batch.
     """
 
     kind: Kind
@@ -31,6 +32,7 @@ class MaskOnly(InLayers):
     depth: int
     query_len: int
     key_len: int
+    text: int = 0
     _kept: dict[int, list[bytes]] = field(default_factory=dict)
     _known: dict[bytes, bytes] = field(default_factory=dict)
 
@@ -55,7 +57,8 @@ class MaskOnly(InLayers):
             inside[:] = True
         else:
             head = block.heads.index(0) if block.allowed.shape[1] > 1 else 0
-            inside[:] = block.allowed[0, head].expand(inside.shape).numpy(force=True)
+            text = self.text if block.allowed.shape[0] > 1 else 0
+            inside[:] = block.allowed[text, head].expand(inside.shape).numpy(force=True)
         rows = self._kept[block.layer.index]
         for row, bits in zip(block.rows, np.packbits(mask, axis=1), strict=True):
             packed = bits.tobytes()

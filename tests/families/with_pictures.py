@@ -1,4 +1,4 @@
-"""Sweeps the families of texts with pictures as a user types them; run alone, it writes its part of docs/coverage.md."""
+"""Sweeps the families of texts with pictures as a user types them; run alone, it writes its part of coverage.md."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TITLE = "## With a picture in the text"
 ABOUT = """\
 `attncli show TEXT --image picture.png -m FOLDER --json`, with the family's own processor, and again with `--generate`.
 Right: every weight of every layer and head equals eager's with the picture in the input, to 2e-5. *patches*: what the
-first and the last of the picture's tokens are called; a test holds these names against the places that they come from."""
+first and the last of the picture's tokens are called; a test holds these against the places that they come from."""
 
 
 def section() -> str:
