@@ -6,28 +6,14 @@ from typing import Any
 
 import tiny
 
-FAMILIES = ("llava", "llava_next", "pixtral", "qwen2_5_vl", "gemma3", "paligemma", "idefics2", "idefics3", "smolvlm",
-            "internvl")  # fmt: skip
-NEEDS = {"pixtral": "torchvision", "smolvlm": "num2words"}
+FAMILIES = (
+    "llava", "llava_next", "llava_onevision", "pixtral", "mistral3", "qwen2_vl", "qwen2_5_vl", "qwen3_vl", "gemma3",
+    "paligemma", "idefics2", "idefics3", "smolvlm", "internvl",
+)  # fmt: skip
+NEEDS = {"pixtral": "torchvision", "mistral3": "torchvision", "smolvlm": "num2words"}
 """What a family's processor needs that attncli does not."""
 
-_WORDS = [
-    "[UNK]",
-    "<pad>",
-    "<s>",
-    "</s>",
-    "what",
-    "is",
-    "on",
-    "the",
-    "table",
-    "?",
-    "a",
-    "cat",
-    "user",
-    "answer",
-    ":",
-]
+_WORDS = "[UNK] <pad> <s> </s> what is on the table ? a cat user answer :".split()
 _MARKS = [
     "<image>", "[IMG]", "[IMG_BREAK]", "[IMG_END]", "<boi>", "<eoi>", "<|image_pad|>", "<|video_pad|>",
     "<|vision_start|>", "<|vision_end|>", "<img>", "</img>",
@@ -59,7 +45,7 @@ def write_image_text(folder: Path, family: str, *, template: bool = False, local
     processor = globals()[f"_{family}_processor"](_tokenizer())
     if template:
         mark = str(processor.image_token)
-        mark = f"<|vision_start|>{mark}<|vision_end|>" if family == "qwen2_5_vl" else mark
+        mark = f"<|vision_start|>{mark}<|vision_end|>" if family.startswith("qwen") else mark
         processor.chat_template = TEMPLATE.replace("MARK", mark)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(7)
@@ -82,7 +68,7 @@ def _silence(model: Any) -> None:
     ends = ("out_proj", "o_proj", "projection_layer", "attn.proj", "fc2", "down_proj")
     tower = model.model.get_submodule("visual" if hasattr(model.model, "visual") else _tower(model))
     for name, module in tower.named_modules():
-        if name.endswith(ends) and isinstance(module, torch.nn.Linear):
+        if name.endswith(ends) and "merger" not in name and isinstance(module, torch.nn.Linear):
             module.weight.data.zero_()
             if module.bias is not None:
                 module.bias.data.zero_()
@@ -179,6 +165,27 @@ def _llava_next_processor(tokenizer: Any) -> Any:
                               num_additional_image_tokens=1)  # fmt: skip
 
 
+def _llava_onevision_config(tokenizer: Any) -> Any:
+    from transformers import LlavaOnevisionConfig
+
+    marks = {
+        "image_token_index": _id(tokenizer, "<image>"),
+        "video_token_index": _id(tokenizer, "<|video_pad|>"),
+    }
+    return LlavaOnevisionConfig(text_config=_llama(tokenizer), vision_config=_siglip(32), vision_feature_layer=-1,
+                                image_grid_pinpoints=_PINPOINTS, **marks)  # fmt: skip
+
+
+def _llava_onevision_processor(tokenizer: Any) -> Any:
+    from transformers import LlavaOnevisionProcessor
+
+    images = tiny.image_processor("LlavaOnevision")(
+        size={"height": 32, "width": 32}, image_grid_pinpoints=_PINPOINTS
+    )
+    return _with_videos(LlavaOnevisionProcessor, images, tokenizer, "LlavaOnevisionVideoProcessor", num_image_tokens=16,
+                        vision_feature_select_strategy="full", video_token="<|video_pad|>")  # fmt: skip
+
+
 def _pixtral_config(tokenizer: Any) -> Any:
     from transformers import LlavaConfig, PixtralVisionConfig
 
@@ -187,35 +194,75 @@ def _pixtral_config(tokenizer: Any) -> Any:
                        image_token_index=_id(tokenizer, "[IMG]"), vision_feature_select_strategy="full")  # fmt: skip
 
 
-def _pixtral_processor(tokenizer: Any) -> Any:
+def _pixtral_processor(tokenizer: Any, merge: int = 1) -> Any:
     from transformers import PixtralProcessor
 
     images = tiny.image_processor("Pixtral")(size={"longest_edge": 64}, patch_size={"height": 8, "width": 8})
-    return PixtralProcessor(images, tokenizer, patch_size=8)
+    return PixtralProcessor(images, tokenizer, patch_size=8, spatial_merge_size=merge)
 
 
-def _qwen2_5_vl_config(tokenizer: Any) -> Any:
-    from transformers import Qwen2_5_VLConfig
+def _mistral3_config(tokenizer: Any) -> Any:
+    from transformers import Mistral3Config, PixtralVisionConfig
 
-    text = _TEXT | {
-        "vocab_size": len(tokenizer),
-        "rope_parameters": {"rope_type": "default", "mrope_section": [2, 1, 1]},
-    }
-    vision = {"depth": 2, "hidden_size": 32, "num_heads": 4, "intermediate_size": 48, "out_hidden_size": 32,
-              "patch_size": 8, "fullatt_block_indexes": [1], "window_size": 32}  # fmt: skip
-    return Qwen2_5_VLConfig(text_config=text, vision_config=vision, image_token_id=_id(tokenizer, "<|image_pad|>"),
-                            video_token_id=_id(tokenizer, "<|video_pad|>"),
-                            vision_start_token_id=_id(tokenizer, "<|vision_start|>"),
-                            vision_end_token_id=_id(tokenizer, "<|vision_end|>"))  # fmt: skip
+    text = _TEXT | {"vocab_size": len(tokenizer), "head_dim": 8, "model_type": "mistral"}
+    vision = PixtralVisionConfig(image_size=64, **_VISION)
+    return Mistral3Config(text_config=text, vision_config=vision, image_token_index=_id(tokenizer, "[IMG]"),
+                          spatial_merge_size=2, vision_feature_layer=-1)  # fmt: skip
 
 
-def _qwen2_5_vl_processor(tokenizer: Any) -> Any:
-    from transformers import Qwen2_5_VLProcessor
+def _mistral3_processor(tokenizer: Any) -> Any:
+    return _pixtral_processor(tokenizer, 2)
+
+
+def _qwen(tokenizer: Any, kind: str, vision: dict[str, Any], **rope: Any) -> Any:
+    import transformers
+
+    text = _TEXT | {"vocab_size": len(tokenizer), "bos_token_id": 2, "eos_token_id": 3,
+                    "rope_parameters": {"rope_type": "default", "mrope_section": [2, 1, 1]} | rope}  # fmt: skip
+    text |= {"head_dim": 8} if kind == "Qwen3VL" else {}
+    marks = {"image_token_id": "<|image_pad|>", "video_token_id": "<|video_pad|>",
+             "vision_start_token_id": "<|vision_start|>", "vision_end_token_id": "<|vision_end|>"}  # fmt: skip
+    ids = {name: _id(tokenizer, mark) for name, mark in marks.items()}
+    common = {"depth": 2, "hidden_size": 32, "num_heads": 4, "patch_size": 8}
+    return getattr(transformers, f"{kind}Config")(text_config=text, vision_config=common | vision, **ids)
+
+
+def _qwen_processor(tokenizer: Any, kind: str, videos: str) -> Any:
+    import transformers
 
     images = tiny.image_processor("Qwen2VL")(
         patch_size=8, size={"shortest_edge": 16 * 16, "longest_edge": 96 * 96}
     )
-    return _with_videos(Qwen2_5_VLProcessor, images, tokenizer, "Qwen2VLVideoProcessor")
+    return _with_videos(
+        getattr(transformers, f"{kind}Processor"), images, tokenizer, f"{videos}VideoProcessor"
+    )
+
+
+def _qwen2_vl_config(tokenizer: Any) -> Any:
+    return _qwen(tokenizer, "Qwen2VL", {"embed_dim": 32, "mlp_ratio": 2})
+
+
+def _qwen2_vl_processor(tokenizer: Any) -> Any:
+    return _qwen_processor(tokenizer, "Qwen2VL", "Qwen2VL")
+
+
+def _qwen2_5_vl_config(tokenizer: Any) -> Any:
+    vision = {"intermediate_size": 48, "out_hidden_size": 32, "fullatt_block_indexes": [1], "window_size": 32}
+    return _qwen(tokenizer, "Qwen2_5_VL", vision)
+
+
+def _qwen2_5_vl_processor(tokenizer: Any) -> Any:
+    return _qwen_processor(tokenizer, "Qwen2_5_VL", "Qwen2VL")
+
+
+def _qwen3_vl_config(tokenizer: Any) -> Any:
+    vision = {"intermediate_size": 48, "out_hidden_size": 32, "deepstack_visual_indexes": [0],
+              "num_position_embeddings": 64}  # fmt: skip
+    return _qwen(tokenizer, "Qwen3VL", vision, mrope_interleaved=True)
+
+
+def _qwen3_vl_processor(tokenizer: Any) -> Any:
+    return _qwen_processor(tokenizer, "Qwen3VL", "Qwen3VL")
 
 
 def _gemma3_config(tokenizer: Any) -> Any:

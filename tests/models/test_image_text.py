@@ -30,8 +30,12 @@ ALL = parse_selection("all", "layer"), parse_selection("all", "head")
 LABELS = {
     "llava": ["img r3c3"],
     "llava_next": ["img global r3c3", "img r5c7", "img r5 end"],
+    "llava_onevision": ["img global r3c3", "img r5c7", "img r5 end"],
     "pixtral": ["img r5c7"],
+    "mistral3": ["img r2c3"],
+    "qwen2_vl": ["img r3c5"],
     "qwen2_5_vl": ["img r3c5"],
+    "qwen3_vl": ["img r3c5"],
     "gemma3": ["img r3c3"],
     "paligemma": ["img r3c3"],
     "idefics2": ["img #8"],
@@ -127,7 +131,7 @@ def embedded(loaded: Loaded, photo: Photo) -> torch.Tensor:
     return seen[-1]
 
 
-@pytest.mark.parametrize("family", ["llava", "qwen2_5_vl", "gemma3", "paligemma", "idefics3"])
+@pytest.mark.parametrize("family", ["llava", "qwen2_5_vl", "qwen3_vl", "gemma3", "paligemma", "idefics3"])
 def test_a_picture_stays_in_sight_while_the_model_writes(written: Write, family: str) -> None:
     folder = written(family, template=True)
     loaded = load(str(folder), LoadOptions(head=True))
