@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import tiny
+import transformers
 
 FAMILIES = (
     "llava", "llava_next", "llava_onevision", "pixtral", "mistral3", "qwen2_vl", "qwen2_5_vl", "qwen3_vl", "gemma3",
@@ -40,7 +41,6 @@ def write_image_text(folder: Path, family: str, *, template: bool = False, local
         local: Whether the layers that see pictures add nothing, so that each image token comes from its own patch.
     """
     import torch
-    from transformers import AutoModelForImageTextToText
 
     processor = globals()[f"_{family}_processor"](_tokenizer())
     if template:
@@ -50,7 +50,7 @@ def write_image_text(folder: Path, family: str, *, template: bool = False, local
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(7)
         config = globals()[f"_{family}_config"](processor.tokenizer)
-        model = AutoModelForImageTextToText.from_config(config)
+        model = transformers.AutoModelForImageTextToText.from_config(config)
         for name, weight in model.named_parameters():
             if "mm_input_projection" in name:  # begins with zeros
                 torch.nn.init.normal_(weight, std=0.2)
@@ -80,12 +80,11 @@ def _tower(model: Any) -> str:
 
 def _tokenizer() -> Any:
     from tokenizers import Tokenizer, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast
 
     words = {word: number for number, word in enumerate([*_WORDS, *_MARKS])}
     made = Tokenizer(models.WordLevel(words, unk_token="[UNK]"))
     made.pre_tokenizer = pre_tokenizers.Whitespace()
-    return PreTrainedTokenizerFast(
+    return transformers.PreTrainedTokenizerFast(
         tokenizer_object=made, unk_token="[UNK]", pad_token="<pad>", bos_token="<s>", eos_token="</s>",
         additional_special_tokens=_MARKS,
         model_input_names=["input_ids", "attention_mask"],
@@ -100,8 +99,6 @@ def _with(tokenizer: Any, **names: str) -> Any:
 
 def _with_videos(made: Any, images: Any, tokenizer: Any, videos: str, **sizes: Any) -> Any:
     """Make a processor of pictures and videos; where torchvision is not installed, without its part for videos."""
-    import transformers
-
     if find_spec("torchvision") is not None:
         return made(images, tokenizer, getattr(transformers, videos)(), **sizes)
     parts = classmethod(lambda cls: ["image_processor", "tokenizer"])
@@ -113,35 +110,27 @@ def _id(tokenizer: Any, token: str) -> int:
 
 
 def _llama(tokenizer: Any) -> Any:
-    from transformers import LlamaConfig
-
-    return LlamaConfig(vocab_size=len(tokenizer), pad_token_id=1, bos_token_id=2, eos_token_id=3, **_TEXT)
+    return transformers.LlamaConfig(
+        vocab_size=len(tokenizer), pad_token_id=1, bos_token_id=2, eos_token_id=3, **_TEXT
+    )
 
 
 def _clip(size: int) -> Any:
-    from transformers import CLIPVisionConfig
-
-    return CLIPVisionConfig(image_size=size, **_VISION)
+    return transformers.CLIPVisionConfig(image_size=size, **_VISION)
 
 
 def _siglip(size: int) -> Any:
-    from transformers import SiglipVisionConfig
-
-    return SiglipVisionConfig(image_size=size, vision_use_head=False, **_VISION)
+    return transformers.SiglipVisionConfig(image_size=size, vision_use_head=False, **_VISION)
 
 
 def _llava_config(tokenizer: Any) -> Any:
-    from transformers import LlavaConfig
-
-    return LlavaConfig(text_config=_llama(tokenizer), vision_config=_clip(32),
+    return transformers.LlavaConfig(text_config=_llama(tokenizer), vision_config=_clip(32),
                        image_token_index=_id(tokenizer, "<image>"), vision_feature_layer=-1)  # fmt: skip
 
 
 def _llava_processor(tokenizer: Any) -> Any:
-    from transformers import LlavaProcessor
-
     images = tiny.image_processor("CLIP")(size={"shortest_edge": 32}, crop_size={"height": 32, "width": 32})
-    return LlavaProcessor(images, tokenizer, patch_size=8, vision_feature_select_strategy="default",
+    return transformers.LlavaProcessor(images, tokenizer, patch_size=8, vision_feature_select_strategy="default",
                           num_additional_image_tokens=1)  # fmt: skip
 
 
@@ -149,64 +138,54 @@ _PINPOINTS = [[32, 64], [64, 32], [64, 64]]
 
 
 def _llava_next_config(tokenizer: Any) -> Any:
-    from transformers import LlavaNextConfig
-
-    return LlavaNextConfig(text_config=_llama(tokenizer), vision_config=_clip(32), image_grid_pinpoints=_PINPOINTS,
+    return transformers.LlavaNextConfig(text_config=_llama(tokenizer), vision_config=_clip(32),
+            image_grid_pinpoints=_PINPOINTS,
                            image_token_index=_id(tokenizer, "<image>"), vision_feature_layer=-1)  # fmt: skip
 
 
 def _llava_next_processor(tokenizer: Any) -> Any:
-    from transformers import LlavaNextProcessor
-
     images = tiny.image_processor("LlavaNext")(
         size={"shortest_edge": 32}, crop_size={"height": 32, "width": 32}, image_grid_pinpoints=_PINPOINTS
     )
-    return LlavaNextProcessor(images, tokenizer, patch_size=8, vision_feature_select_strategy="default",
+    return transformers.LlavaNextProcessor(images, tokenizer, patch_size=8, vision_feature_select_strategy="default",
                               num_additional_image_tokens=1)  # fmt: skip
 
 
 def _llava_onevision_config(tokenizer: Any) -> Any:
-    from transformers import LlavaOnevisionConfig
-
     marks = {
         "image_token_index": _id(tokenizer, "<image>"),
         "video_token_index": _id(tokenizer, "<|video_pad|>"),
     }
-    return LlavaOnevisionConfig(text_config=_llama(tokenizer), vision_config=_siglip(32), vision_feature_layer=-1,
+    return transformers.LlavaOnevisionConfig(text_config=_llama(tokenizer), vision_config=_siglip(32),
+            vision_feature_layer=-1,
                                 image_grid_pinpoints=_PINPOINTS, **marks)  # fmt: skip
 
 
 def _llava_onevision_processor(tokenizer: Any) -> Any:
-    from transformers import LlavaOnevisionProcessor
-
     images = tiny.image_processor("LlavaOnevision")(
         size={"height": 32, "width": 32}, image_grid_pinpoints=_PINPOINTS
     )
-    return _with_videos(LlavaOnevisionProcessor, images, tokenizer, "LlavaOnevisionVideoProcessor", num_image_tokens=16,
+    return _with_videos(transformers.LlavaOnevisionProcessor, images, tokenizer, "LlavaOnevisionVideoProcessor",
+            num_image_tokens=16,
                         vision_feature_select_strategy="full", video_token="<|video_pad|>")  # fmt: skip
 
 
 def _pixtral_config(tokenizer: Any) -> Any:
-    from transformers import LlavaConfig, PixtralVisionConfig
-
-    vision = PixtralVisionConfig(image_size=64, **_VISION)
-    return LlavaConfig(text_config=_llama(tokenizer), vision_config=vision, vision_feature_layer=-1,
+    vision = transformers.PixtralVisionConfig(image_size=64, **_VISION)
+    return transformers.LlavaConfig(text_config=_llama(tokenizer), vision_config=vision, vision_feature_layer=-1,
                        image_token_index=_id(tokenizer, "[IMG]"), vision_feature_select_strategy="full")  # fmt: skip
 
 
 def _pixtral_processor(tokenizer: Any, merge: int = 1) -> Any:
-    from transformers import PixtralProcessor
-
     images = tiny.image_processor("Pixtral")(size={"longest_edge": 64}, patch_size={"height": 8, "width": 8})
-    return PixtralProcessor(images, tokenizer, patch_size=8, spatial_merge_size=merge)
+    return transformers.PixtralProcessor(images, tokenizer, patch_size=8, spatial_merge_size=merge)
 
 
 def _mistral3_config(tokenizer: Any) -> Any:
-    from transformers import Mistral3Config, PixtralVisionConfig
-
     text = _TEXT | {"vocab_size": len(tokenizer), "head_dim": 8, "model_type": "mistral"}
-    vision = PixtralVisionConfig(image_size=64, **_VISION)
-    return Mistral3Config(text_config=text, vision_config=vision, image_token_index=_id(tokenizer, "[IMG]"),
+    vision = transformers.PixtralVisionConfig(image_size=64, **_VISION)
+    return transformers.Mistral3Config(text_config=text, vision_config=vision, image_token_index=_id(tokenizer,
+            "[IMG]"),
                           spatial_merge_size=2, vision_feature_layer=-1)  # fmt: skip
 
 
@@ -215,8 +194,6 @@ def _mistral3_processor(tokenizer: Any) -> Any:
 
 
 def _qwen(tokenizer: Any, kind: str, vision: dict[str, Any], **rope: Any) -> Any:
-    import transformers
-
     text = _TEXT | {"vocab_size": len(tokenizer), "bos_token_id": 2, "eos_token_id": 3,
                     "rope_parameters": {"rope_type": "default", "mrope_section": [2, 1, 1]} | rope}  # fmt: skip
     text |= {"head_dim": 8} if kind == "Qwen3VL" else {}
@@ -228,8 +205,6 @@ def _qwen(tokenizer: Any, kind: str, vision: dict[str, Any], **rope: Any) -> Any
 
 
 def _qwen_processor(tokenizer: Any, kind: str, videos: str) -> Any:
-    import transformers
-
     images = tiny.image_processor("Qwen2VL")(
         patch_size=8, size={"shortest_edge": 16 * 16, "longest_edge": 96 * 96}
     )
@@ -266,70 +241,55 @@ def _qwen3_vl_processor(tokenizer: Any) -> Any:
 
 
 def _gemma3_config(tokenizer: Any) -> Any:
-    from transformers import Gemma3Config
-
     text = _TEXT | {"vocab_size": len(tokenizer), "head_dim": 8, "sliding_window": 64}
     vision = _VISION | {"image_size": 64, "vision_use_head": False}
-    return Gemma3Config(text_config=text, vision_config=vision, mm_tokens_per_image=16,
+    return transformers.Gemma3Config(text_config=text, vision_config=vision, mm_tokens_per_image=16,
                         image_token_index=_id(tokenizer, "<image>"), boi_token_index=_id(tokenizer, "<boi>"),
                         eoi_token_index=_id(tokenizer, "<eoi>"), initializer_range=0.2)  # fmt: skip
 
 
 def _gemma3_processor(tokenizer: Any) -> Any:
-    from transformers import Gemma3Processor
-
     images = tiny.image_processor("Gemma3")(size={"height": 64, "width": 64})
     named = _with(tokenizer, image_token="<image>", boi_token="<boi>", eoi_token="<eoi>")
-    return Gemma3Processor(images, named, image_seq_length=16)
+    return transformers.Gemma3Processor(images, named, image_seq_length=16)
 
 
 def _paligemma_config(tokenizer: Any) -> Any:
-    from transformers import PaliGemmaConfig
-
     text = _TEXT | {"vocab_size": len(tokenizer), "head_dim": 8, "model_type": "gemma"}
-    return PaliGemmaConfig(text_config=text, vision_config=_siglip(32).to_dict(), projection_dim=32,
+    return transformers.PaliGemmaConfig(text_config=text, vision_config=_siglip(32).to_dict(), projection_dim=32,
                            image_token_index=_id(tokenizer, "<image>"))  # fmt: skip
 
 
 def _paligemma_processor(tokenizer: Any) -> Any:
-    from transformers import PaliGemmaProcessor
-
     images = tiny.image_processor("Siglip")(size={"height": 32, "width": 32})
     images.image_seq_length = 16
-    return PaliGemmaProcessor(images, tokenizer)
+    return transformers.PaliGemmaProcessor(images, tokenizer)
 
 
 def _idefics2_config(tokenizer: Any) -> Any:
-    from transformers import Idefics2Config
-
     perceiver = {"resampler_n_latents": 9, "resampler_depth": 1, "resampler_n_heads": 2, "resampler_head_dim": 16,
                  "num_key_value_heads": 1, "hidden_size": 32}  # fmt: skip
-    return Idefics2Config(text_config=_llama(tokenizer).to_dict(), vision_config=_VISION | {"image_size": 64},
+    return transformers.Idefics2Config(text_config=_llama(tokenizer).to_dict(),
+            vision_config=_VISION | {"image_size": 64},
                           perceiver_config=perceiver, image_token_id=_id(tokenizer, "<image>"))  # fmt: skip
 
 
 def _idefics2_processor(tokenizer: Any) -> Any:
-    from transformers import Idefics2Processor
-
     images = tiny.image_processor("Idefics2")(
         size={"shortest_edge": 32, "longest_edge": 64}, do_image_splitting=False
     )
-    return Idefics2Processor(images, tokenizer, image_seq_len=9)
+    return transformers.Idefics2Processor(images, tokenizer, image_seq_len=9)
 
 
 def _idefics3_config(tokenizer: Any, kind: str = "Idefics3") -> Any:
-    import transformers
-
     made = getattr(transformers, f"{kind}Config")
     return made(text_config=_llama(tokenizer).to_dict(), vision_config=_VISION | {"image_size": 32}, scale_factor=2,
                 image_token_id=_id(tokenizer, "<image>"))  # fmt: skip
 
 
 def _idefics3_processor(tokenizer: Any) -> Any:
-    from transformers import Idefics3Processor
-
     images = tiny.image_processor("Idefics3")(size={"longest_edge": 96}, max_image_size={"longest_edge": 32})
-    return Idefics3Processor(images, tokenizer, image_seq_len=4)
+    return transformers.Idefics3Processor(images, tokenizer, image_seq_len=4)
 
 
 def _smolvlm_config(tokenizer: Any) -> Any:
@@ -337,28 +297,27 @@ def _smolvlm_config(tokenizer: Any) -> Any:
 
 
 def _smolvlm_processor(tokenizer: Any) -> Any:
-    from transformers import SmolVLMProcessor
-
     named = _with(tokenizer, image_token="<image>", fake_image_token="<fake_token_around_image>",
                   global_image_token="<global-img>", end_of_utterance_token="<end_of_utterance>")  # fmt: skip
     images = tiny.image_processor("SmolVLM")(size={"longest_edge": 96}, max_image_size={"longest_edge": 32})
-    return _with_videos(SmolVLMProcessor, images, named, "SmolVLMVideoProcessor", image_seq_len=4)
+    return _with_videos(
+        transformers.SmolVLMProcessor, images, named, "SmolVLMVideoProcessor", image_seq_len=4
+    )
 
 
 def _internvl_config(tokenizer: Any) -> Any:
-    from transformers import InternVLConfig
-
     vision = _VISION | {"image_size": [32, 32], "patch_size": [8, 8]}
-    return InternVLConfig(text_config=_llama(tokenizer).to_dict(), vision_config=vision, image_seq_length=4,
+    return transformers.InternVLConfig(text_config=_llama(tokenizer).to_dict(), vision_config=vision,
+            image_seq_length=4,
                           image_token_id=_id(tokenizer, "<IMG_CONTEXT>"))  # fmt: skip
 
 
 def _internvl_processor(tokenizer: Any) -> Any:
-    from transformers import InternVLProcessor
-
     images = tiny.image_processor("GotOcr2")(
         size={"height": 32, "width": 32}, crop_to_patches=True, max_patches=6
     )
     named = _with(tokenizer, start_image_token="<img>", end_image_token="</img>", context_image_token="<IMG_CONTEXT>",
                   video_token="<|video_pad|>")  # fmt: skip
-    return _with_videos(InternVLProcessor, images, named, "InternVLVideoProcessor", image_seq_length=4)
+    return _with_videos(
+        transformers.InternVLProcessor, images, named, "InternVLVideoProcessor", image_seq_length=4
+    )
