@@ -138,9 +138,13 @@ _PINPOINTS = [[32, 64], [64, 32], [64, 64]]
 
 
 def _llava_next_config(tokenizer: Any) -> Any:
-    return transformers.LlavaNextConfig(text_config=_llama(tokenizer), vision_config=_clip(32),
-            image_grid_pinpoints=_PINPOINTS,
-                           image_token_index=_id(tokenizer, "<image>"), vision_feature_layer=-1)  # fmt: skip
+    return transformers.LlavaNextConfig(
+        text_config=_llama(tokenizer),
+        vision_config=_clip(32),
+        image_grid_pinpoints=_PINPOINTS,
+        image_token_index=_id(tokenizer, "<image>"),
+        vision_feature_layer=-1,
+    )
 
 
 def _llava_next_processor(tokenizer: Any) -> Any:
@@ -156,18 +160,28 @@ def _llava_onevision_config(tokenizer: Any) -> Any:
         "image_token_index": _id(tokenizer, "<image>"),
         "video_token_index": _id(tokenizer, "<|video_pad|>"),
     }
-    return transformers.LlavaOnevisionConfig(text_config=_llama(tokenizer), vision_config=_siglip(32),
-            vision_feature_layer=-1,
-                                image_grid_pinpoints=_PINPOINTS, **marks)  # fmt: skip
+    return transformers.LlavaOnevisionConfig(
+        text_config=_llama(tokenizer),
+        vision_config=_siglip(32),
+        vision_feature_layer=-1,
+        image_grid_pinpoints=_PINPOINTS,
+        **marks,
+    )
 
 
 def _llava_onevision_processor(tokenizer: Any) -> Any:
     images = tiny.image_processor("LlavaOnevision")(
         size={"height": 32, "width": 32}, image_grid_pinpoints=_PINPOINTS
     )
-    return _with_videos(transformers.LlavaOnevisionProcessor, images, tokenizer, "LlavaOnevisionVideoProcessor",
-            num_image_tokens=16,
-                        vision_feature_select_strategy="full", video_token="<|video_pad|>")  # fmt: skip
+    return _with_videos(
+        transformers.LlavaOnevisionProcessor,
+        images,
+        tokenizer,
+        "LlavaOnevisionVideoProcessor",
+        num_image_tokens=16,
+        vision_feature_select_strategy="full",
+        video_token="<|video_pad|>",
+    )
 
 
 def _pixtral_config(tokenizer: Any) -> Any:
@@ -184,9 +198,13 @@ def _pixtral_processor(tokenizer: Any, merge: int = 1) -> Any:
 def _mistral3_config(tokenizer: Any) -> Any:
     text = _TEXT | {"vocab_size": len(tokenizer), "head_dim": 8, "model_type": "mistral"}
     vision = transformers.PixtralVisionConfig(image_size=64, **_VISION)
-    return transformers.Mistral3Config(text_config=text, vision_config=vision, image_token_index=_id(tokenizer,
-            "[IMG]"),
-                          spatial_merge_size=2, vision_feature_layer=-1)  # fmt: skip
+    return transformers.Mistral3Config(
+        text_config=text,
+        vision_config=vision,
+        image_token_index=_id(tokenizer, "[IMG]"),
+        spatial_merge_size=2,
+        vision_feature_layer=-1,
+    )
 
 
 def _mistral3_processor(tokenizer: Any) -> Any:
@@ -269,9 +287,12 @@ def _paligemma_processor(tokenizer: Any) -> Any:
 def _idefics2_config(tokenizer: Any) -> Any:
     perceiver = {"resampler_n_latents": 9, "resampler_depth": 1, "resampler_n_heads": 2, "resampler_head_dim": 16,
                  "num_key_value_heads": 1, "hidden_size": 32}  # fmt: skip
-    return transformers.Idefics2Config(text_config=_llama(tokenizer).to_dict(),
-            vision_config=_VISION | {"image_size": 64},
-                          perceiver_config=perceiver, image_token_id=_id(tokenizer, "<image>"))  # fmt: skip
+    return transformers.Idefics2Config(
+        text_config=_llama(tokenizer).to_dict(),
+        vision_config=_VISION | {"image_size": 64},
+        perceiver_config=perceiver,
+        image_token_id=_id(tokenizer, "<image>"),
+    )
 
 
 def _idefics2_processor(tokenizer: Any) -> Any:
@@ -307,9 +328,12 @@ def _smolvlm_processor(tokenizer: Any) -> Any:
 
 def _internvl_config(tokenizer: Any) -> Any:
     vision = _VISION | {"image_size": [32, 32], "patch_size": [8, 8]}
-    return transformers.InternVLConfig(text_config=_llama(tokenizer).to_dict(), vision_config=vision,
-            image_seq_length=4,
-                          image_token_id=_id(tokenizer, "<IMG_CONTEXT>"))  # fmt: skip
+    return transformers.InternVLConfig(
+        text_config=_llama(tokenizer).to_dict(),
+        vision_config=vision,
+        image_seq_length=4,
+        image_token_id=_id(tokenizer, "<IMG_CONTEXT>"),
+    )
 
 
 def _internvl_processor(tokenizer: Any) -> Any:
