@@ -48,9 +48,9 @@ def read_photo(path: Path) -> Photo:
         raise
     except (Image.DecompressionBombWarning, Image.DecompressionBombError) as error:
         most = (Image.MAX_IMAGE_PIXELS or 0) // 1_000_000
-        raise ReadError(f"{name}: more than {most} million pixels, not read", "make it smaller") from error
+        raise ReadError(f"{name}: too many pixels (more than {most} million)", "make it smaller") from error
     except UnidentifiedImageError as error:
-        raise ReadError(f"{name}: no picture that can be read", "convert it to PNG or JPEG") from error
+        raise ReadError(f"{name}: not a readable picture", "convert it to PNG or JPEG") from error
     except Exception as error:  # what broken files make the decoders raise is of many kinds
         if is_out_of_memory(error):
             raise

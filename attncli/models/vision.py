@@ -29,7 +29,7 @@ def look_at(loaded: Loaded, path: Path, *, verify: bool = True) -> tuple[Pretrai
 
     Raises:
         CaptureError: The model's tokens are no grid of patches.
-        ReadError: The file is no picture that can be read.
+        ReadError: The file is not a readable picture.
         ModelError: The model does not say how it wants pictures.
     """
     photo = read_photo(path)
@@ -60,7 +60,7 @@ def _processor(loaded: Loaded) -> Any:
 
 def _unprepared(loaded: Loaded, reason: str) -> ModelError:
     return ModelError(
-        f"{loaded.name}: no preprocessor_config.json that can be read, so pictures cannot be made ready for it",
+        f"{loaded.name}: no readable preprocessor_config.json, so pictures cannot be prepared for it",
         reason,
     )
 
@@ -85,7 +85,7 @@ def _length(loaded: Loaded, inputs: dict[str, torch.Tensor]) -> int:
 
 def _no_patches(loaded: Loaded) -> CaptureError:
     return CaptureError(
-        f"{loaded.name} ({loaded.family}): its tokens are no grid of a picture's patches",
+        f"{loaded.name} ({loaded.family}): its tokens are not a grid of patches",
         "ViT, DeiT, BEiT, DINOv2 and their like have one",
     )
 
