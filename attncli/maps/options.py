@@ -9,7 +9,9 @@ import typer
 
 from attncli.cli.choices import Choices, entries_of
 from attncli.cli.options import (
+    IMAGE_RULES,
     STRIDE_RULES,
+    Images,
     KeyTokens,
     KindName,
     Numbers,
@@ -30,6 +32,7 @@ class ShowOptions:
 
     rules: ClassVar = (
         *STRIDE_RULES,
+        *IMAGE_RULES,
         Rule("--query", excludes="--rows", hint="give one of them"),
     )
 
@@ -56,6 +59,7 @@ class ShowOptions:
     top: Annotated[
         int | None, typer.Option(metavar="K", min=1, help="List only the K strongest keys of each row.")
     ] = None
+    image: Images = None
 
     @property
     def asks_for_rows(self) -> bool:
@@ -84,6 +88,7 @@ class MaskOptions:
         Rule("TEXT", excludes="--file", hint="give one of them"),
         Rule("TEXT --file", excludes="--seq-len --key-len", hint="give one of them"),
         *STRIDE_RULES,
+        *IMAGE_RULES,
     )
 
     name: Annotated[
@@ -119,6 +124,7 @@ class MaskOptions:
     kind: KindName = None
     layer: Numbers = "all"
     stride: Stride = None
+    image: Images = None
     expect: Annotated[
         list[str] | None,
         typer.Option(

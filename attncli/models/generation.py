@@ -30,10 +30,12 @@ from attncli.models.stepping import (
     explained,
     keeps_cache,
     last_row_alone,
+    of_pictures,
     replay,
 )
 from attncli.models.tokens import tokens_from_ids
 from attncli.record import AttentionLayer, Kind, Observer, Request, Run, Token, Tokens, WeightBlock
+from attncli.view import Picture
 
 _LONGEST_NOTE = 400
 
@@ -75,6 +77,11 @@ class GeneratedSource:
     def kinds(self) -> tuple[Kind, ...]:
         """The kinds of attention that the steps have."""
         return self.whole.kinds
+
+    @property
+    def pictures(self) -> tuple[Picture, ...]:
+        """Each view of each picture that the text has."""
+        return self.whole.pictures
 
     def depth(self, kind: Kind) -> int:
         """Return the number of layers of the stack that has this kind of attention."""
@@ -164,7 +171,7 @@ def _generate(loaded: Loaded, inputs: Mapping[str, Tensor], start: Tensor, sampl
         if name := cache_name(loaded.model):  # the library's own is as deep as the encoder
             settings[name] = EncoderDecoderCache(DynamicCache(), DynamicCache())
     else:
-        settings |= {"input_ids": start, "attention_mask": torch.ones_like(start)}
+        settings |= {"input_ids": start, "attention_mask": torch.ones_like(start), **of_pictures(inputs)}
     devices = [loaded.device] if loaded.device.type == "cuda" else []
     with explained(loaded), last_row_alone(loaded.model), torch.random.fork_rng(devices):
         torch.manual_seed(sampling.seed)
@@ -200,8 +207,10 @@ def _whole(loaded: Loaded, prepared: Prepared, start: Tensor, prompt: Tokens, id
     tokens = (*_marked(prompt), *_written_tokens(loaded, prompt, ids))
     all_ids = torch.cat([start, torch.tensor([list(ids)], dtype=start.dtype, device=start.device)], dim=1)
     if not loaded.model.config.is_encoder_decoder:
-        inputs: Mapping[str, Tensor] = {"input_ids": all_ids, "attention_mask": torch.ones_like(all_ids)}
-        return Prepared(inputs, {"decoder": tokens}, {"decoder": tokens}, prepared.notes)
+        whole = {"input_ids": all_ids, "attention_mask": torch.ones_like(all_ids)}
+        whole |= of_pictures(prepared.inputs, all_ids.shape[1])
+        axes: dict[Kind, Tokens] = {"decoder": tokens}
+        return Prepared(whole, axes, axes, prepared.notes, pictures=prepared.pictures)
     source = prepared.queries["encoder"]
     queries: dict[Kind, Tokens] = {"encoder": source, "decoder": tokens, "cross": tokens}
     keys: dict[Kind, Tokens] = {"encoder": source, "decoder": tokens, "cross": source}

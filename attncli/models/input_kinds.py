@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import cast
 
 from attncli import registry
+from attncli.errors import UsageError
+from attncli.labels import safe_label
 from attncli.models.loading import LoadOptions, config_of
 from attncli.models.towers import has_towers, model_of
 
@@ -58,3 +60,20 @@ def inputs_of(name: str, options: LoadOptions) -> Inputs:
         mixed=any(getattr(config, part, None) is not None for part in parts) and not has_towers(config),
         writes="sound" in files and config.is_encoder_decoder and type(config) in known,
     )
+
+
+def check_takes_images(name: str, options: LoadOptions) -> None:
+    """Refuse a model that reads no text with pictures.
+
+    Raises:
+        UsageError: It reads none.
+        ModelError: It is not available.
+    """
+    from transformers import AutoModelForImageTextToText
+
+    config = config_of(name, options)
+    if type(config) not in AutoModelForImageTextToText._model_mapping:
+        raise UsageError(
+            f"--image: {safe_label(name)} ({config.model_type}) reads no texts with pictures",
+            "name a model like LLaVA, Qwen2.5-VL, Gemma 3, PaliGemma, SmolVLM, InternVL or Pixtral",
+        )

@@ -282,12 +282,15 @@ def _load_model(where: str | Path, options: LoadOptions, *, picture: bool) -> tu
 
 def _model_class(config: Any, options: LoadOptions) -> Any:
     from transformers import AutoModel, AutoModelForCausalLM, AutoModelForSeq2SeqLM
+    from transformers import AutoModelForImageTextToText as ImageText
     from transformers import AutoModelForSpeechSeq2Seq as Speech
 
     if not options.head:
         return AutoModel
     if type(config) in Speech._model_mapping:
         return Speech
+    if type(config) in ImageText._model_mapping and not config.is_encoder_decoder:
+        return ImageText
     return AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
 
 

@@ -20,6 +20,7 @@ from attncli.models.loading import Loaded, LoadOptions, load
 from attncli.models.prepared_text import Prepared, prepare
 from attncli.record import KINDS, Kind, Observer, Run, SourceInfo, Tokens
 from attncli.registry import Entry
+from attncli.view import Picture
 
 ENTRY = Entry(
     name="pretrained",
@@ -62,6 +63,11 @@ class PretrainedSource:
     def kinds(self) -> tuple[Kind, ...]:
         """The kinds of attention that this pass will have."""
         return tuple(kind for kind in KINDS if kind in self.prepared.queries)
+
+    @property
+    def pictures(self) -> tuple[Picture, ...]:
+        """Each view of each picture that the text has."""
+        return self.prepared.pictures
 
     def depth(self, kind: Kind) -> int:
         """Return the number of layers of the stack that has this kind of attention."""

@@ -2,50 +2,23 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from PIL import Image, ImageOps, UnidentifiedImageError
 
-from attncli.errors import AttnCliError, CaptureError, ModelError, ReadError
-from attncli.labels import safe_label
-from attncli.memory import is_out_of_memory
+from attncli.errors import CaptureError, ModelError
 from attncli.models.loading import Loaded
+from attncli.models.picture_file import read_photo
 from attncli.models.prepared_text import Prepared
 from attncli.models.pretrained import PretrainedSource
-from attncli.models.refusals import first_sentence, read_from, refused_as
+from attncli.models.refusals import refused_as
 from attncli.record import Token, Tokens
 from attncli.view import Picture
 
 _MOST_SPECIALS = 16
-
-
-def read_picture(path: Path) -> Image.Image:
-    """Read a picture in colours, turned as its camera was held.
-
-    Raises:
-        ReadError: It is no picture, or damaged, or has more pixels than any photo.
-    """
-    name = safe_label(str(path))
-    try:
-        with read_from(path), warnings.catch_warnings():
-            warnings.simplefilter("error", Image.DecompressionBombWarning)
-            with Image.open(path) as image:
-                return ImageOps.exif_transpose(image).convert("RGB")
-    except AttnCliError:
-        raise
-    except (Image.DecompressionBombWarning, Image.DecompressionBombError) as error:
-        raise ReadError(f"{name}: too many pixels", "make it smaller") from error
-    except UnidentifiedImageError as error:
-        raise ReadError(f"{name}: not a readable picture", "convert it to PNG or JPEG") from error
-    except Exception as error:  # what broken files make the decoders raise is of many kinds
-        if is_out_of_memory(error):
-            raise
-        raise ReadError(f"{name}: the picture cannot be read ({first_sentence(error)})") from error
 
 
 def look_at(loaded: Loaded, path: Path, *, verify: bool = True) -> tuple[PretrainedSource, Picture]:
@@ -59,12 +32,12 @@ def look_at(loaded: Loaded, path: Path, *, verify: bool = True) -> tuple[Pretrai
         ReadError: The file is not a readable picture.
         ModelError: The model does not say how it wants pictures.
     """
-    image = read_picture(path)
+    photo = read_photo(path)
     processor = _processor(loaded)
     with refused_as(
         lambda why: ModelError(f"{loaded.name}: its image processor does not take this picture: {why}")
     ):
-        pixels = processor(image, return_tensors="pt")["pixel_values"]
+        pixels = processor(photo.image, return_tensors="pt")["pixel_values"]
     inputs = {"pixel_values": pixels.to(loaded.device, loaded.model.dtype)}
     rows, columns = _patches(loaded, tuple(pixels.shape))
     specials = _length(loaded, inputs) - rows * columns
@@ -73,8 +46,8 @@ def look_at(loaded: Loaded, path: Path, *, verify: bool = True) -> tuple[Pretrai
     tokens = (*_specials(loaded, specials), *_patch_tokens(rows, columns, specials))
     height, width = pixels.shape[-2:]
     note = f"the picture as the model sees it: {width}×{height} pixels, {columns}×{rows} patches"
-    prepared = Prepared(inputs, {"encoder": tokens}, {"encoder": tokens}, (note,))
-    picture = Picture(_visible(processor, pixels[0]), rows, columns, 0)
+    prepared = Prepared(inputs, {"encoder": tokens}, {"encoder": tokens}, (*photo.notes, note))
+    picture = Picture(visible(processor, pixels[0]), rows, columns, 0)
     return PretrainedSource(loaded, prepared, verify), picture
 
 
@@ -132,7 +105,7 @@ def _patch_tokens(rows: int, columns: int, first: int) -> Tokens:
     return tuple(Token(place, None, text, text) for place, text in enumerate(texts, first))
 
 
-def _visible(processor: Any, pixels: torch.Tensor) -> NDArray[np.uint8]:
+def visible(processor: Any, pixels: torch.Tensor) -> NDArray[np.uint8]:
     """Undo what a processor does to colours, but not how it crops."""
     values = pixels.float()
     if getattr(processor, "do_normalize", False):

@@ -12,6 +12,8 @@ from attncli.view import Matrix, MatrixGrid, Picture
 def as_patches(grid: MatrixGrid) -> MatrixGrid:
     """Return each matrix the shape of the picture, with one query's weights; a grid without a picture as it is."""
     picture = grid.picture
+    if grid.pictures:
+        return _heaviest(grid)
     if picture is None:
         return grid
     first = len(grid.key_tokens) - picture.rows * picture.columns
@@ -23,6 +25,32 @@ def as_patches(grid: MatrixGrid) -> MatrixGrid:
         facts=tuple(_elsewhere(matrix, picture, first) for matrix in grid.matrices) if first else (),
         picture=replace(picture, query=grid.query_tokens[picture.query].position - first),
         about=f"{safe_label(grid.query_tokens[picture.query].label)} attends to patches",
+    )
+
+
+def _heaviest(grid: MatrixGrid) -> MatrixGrid:
+    """Return one query's weights on the view of a text's pictures that has most; several queries as they are."""
+    if len(grid.query_tokens) != 1:
+        return grid
+    sums = [sum(float(m.values[0, list(one.places)].sum()) for m in grid.matrices) for one in grid.pictures]
+    picture = grid.pictures[sums.index(max(sums))]
+    token = grid.query_tokens[0]
+    of = f" of {picture.name}" if len(grid.pictures) > 1 else ""
+    return replace(
+        grid,
+        matrices=tuple(
+            replace(
+                matrix,
+                values=matrix.values[0, list(picture.places)].reshape(picture.rows, picture.columns),
+                allowed=None,
+            )
+            for matrix in grid.matrices
+        ),
+        query_tokens=_places("r", picture.rows),
+        key_tokens=_places("c", picture.columns),
+        picture=picture,
+        pictures=(),
+        about=f"{safe_label(token.label)} attends to patches{of}",
     )
 
 

@@ -51,7 +51,7 @@ def _typed(family: str, model: Any) -> str:
     with TemporaryDirectory() as named:
         folder = Path(named)
         what = write_folder(whole, folder)
-        documents = [_show(what, folder, *extra) for extra in _questions(model, takes, head is not None)]
+        documents = [show(what, folder, *extra) for extra in _questions(model, takes, head is not None)]
         if has_towers(model.config):
             model = tower(model, family, picture=takes == "picture")
         if takes == "sound" and head is None and getattr(model.config, "is_encoder_decoder", False):
@@ -75,7 +75,7 @@ def _questions(model: Any, takes: str, writes: bool) -> Iterator[Sequence[str]]:
             yield ("--key", "all", "--kind", kind) if takes == "sound" else ("--pair", PAIR, "--kind", kind)
 
 
-def _show(what: str, folder: Path, *extra: str) -> Any:
+def show(what: str, folder: Path, *extra: str) -> Any:
     with _streams() as (out, err):
         code = main(["show", what, "-m", str(folder), "--json", *extra])
     said = err.getvalue().partition("error: ")[2].partition("\n")[0].replace(str(folder), "FOLDER")

@@ -14,7 +14,8 @@ from transformers import AutoImageProcessor, AutoModel
 
 from attncli.errors import CaptureError, ReadError
 from attncli.models.loading import load
-from attncli.models.vision import look_at, read_picture
+from attncli.models.picture_file import read_photo
+from attncli.models.vision import look_at
 from attncli.observers.selection import parse_selection
 from attncli.observers.weights import FullWeights
 
@@ -52,7 +53,7 @@ def test_the_weights_are_those_of_the_models_eager_attention(
     assert (picture.rows, picture.columns) == (4, 6)
     kept = FullWeights("encoder", *ALL, 2, len(tokens), len(tokens), None, None)
     source.run([kept])
-    pixels = AutoImageProcessor.from_pretrained(folder)(read_picture(photo), return_tensors="pt")
+    pixels = AutoImageProcessor.from_pretrained(folder)(read_photo(photo).image, return_tensors="pt")
     model = AutoModel.from_pretrained(folder, attn_implementation="eager")
     with torch.inference_mode():
         expected = torch.cat(model(**pixels, output_attentions=True).attentions)
@@ -71,7 +72,7 @@ def test_a_camera_that_was_held_upright_gives_an_upright_picture(tmp_path: Path)
     image, turned = Image.new("RGB", (20, 10)), Image.Exif()
     turned[0x0112] = 6
     image.save(tmp_path / "a.jpg", exif=turned)
-    assert read_picture(tmp_path / "a.jpg").size == (10, 20)
+    assert read_photo(tmp_path / "a.jpg").image.size == (10, 20)
 
 
 def cut(photo: Path) -> bytes:
@@ -90,7 +91,7 @@ def test_what_is_no_picture_is_told_in_one_line(tmp_path: Path, photo: Path) -> 
         path = tmp_path / "bad.png"
         path.write_bytes(content)
         with pytest.raises(ReadError, match=words):
-            read_picture(path)
+            read_photo(path)
 
 
 def test_a_model_without_a_grid_of_patches_is_refused(tmp_path: Path, photo: Path) -> None:
