@@ -126,13 +126,13 @@ class Picture:
         pixels: ``(height, width, 3)`` uint8, as the model saw it.
         rows: How many patches it has down.
         columns: How many it has across; they are the last keys, row by row.
-        query: Which row of the matrices is drawn.
+        query: Which row of the matrices is drawn; None for each by itself.
     """
 
     pixels: NDArray[np.uint8]
     rows: int
     columns: int
-    query: int
+    query: int | None
 
 
 @dataclass(frozen=True, slots=True)

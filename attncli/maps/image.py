@@ -27,21 +27,27 @@ class Seen:
 
     Args:
         choice: What to show of it.
+        picture: As the model sees it; None where its tokens are no grid of patches.
     """
 
     source: Opened
     choice: ShowOptions
-    picture: Picture
+    picture: Picture | None
 
     def over(self, view: MatrixGrid) -> MatrixGrid:
-        """Lay one query's weights over the picture, where all patches are keys."""
-        queries, keys = self.source.axes("encoder")
-        if view.pooled is not None or view.key_tokens != keys:
+        """Lay weights over the picture, where all patches are keys: one query's, or each written token's of one head."""
+        patches = self.source.axes("encoder")[1]
+        if self.picture is None or view.pooled is not None or view.key_tokens != patches:
             return view
-        if len(view.query_tokens) == 1 or (view.query_tokens == queries and not self.choice.asks_for_rows):
-            place = 0 if len(view.query_tokens) == 1 else _default_query(self.picture, len(keys))
-            return replace(view, picture=replace(self.picture, query=place))
-        return view
+        if len(view.query_tokens) == 1:
+            return replace(view, picture=replace(self.picture, query=0))
+        if self.choice.asks_for_rows:
+            return view
+        if view.query_tokens == patches:
+            return replace(
+                view, picture=replace(self.picture, query=_default_query(self.picture, len(patches)))
+            )
+        return replace(view, picture=replace(self.picture, query=None)) if len(view.matrices) == 1 else view
 
 
 def open_picture(
@@ -61,19 +67,31 @@ def open_picture(
         AttnCliError: The picture cannot be read, or an option does not go with it.
     """
     assert model.model is not None
-    _refuse_others(choice, writing)
     with sign_of_life(f"loading {safe_label(model.model)} …", output):
+        from attncli.models.input_kinds import inputs_of
         from attncli.models.loading import load
 
-        loaded = load(model.model, load_options(model), tokenizer=False)
+        writes = inputs_of(model.model, load_options(model)).writes
+        _refuse_others(choice, writing, writes=writes)
+        loaded = load(model.model, load_options(model), tokenizer=writes)
     with sign_of_life("looking …", output):
+        from attncli.models.captioner import part_that_sees, write_of
         from attncli.models.vision import look_at
+        from attncli.observers.selection import parse_selection
 
-        source, picture = look_at(loaded, Path(text), verify=not model.no_verify)
+        verify = not model.no_verify
+        if writes and choice.kind != "encoder":
+            source, picture = write_of(
+                loaded, Path(text), choice.pair, tokens=writing.generate, verify=verify
+            )
+            return Seen(source, choice, picture)
+        layers = parse_selection(choice.layer or "all", "layer")
+        part = part_that_sees(loaded) if writes else loaded
+        source, picture = look_at(part, Path(text), layers=layers, verify=verify)
     tokens = source.axes("encoder")[0]
     if choice.query is not None and choice.query.lower() == _CLASS and tokens[0].special:
         choice = replace(choice, query="0")
-    elif not choice.asks_for_rows and choice.pool is None and PICTURES.issuperset(formats):
+    elif picture is not None and not choice.asks_for_rows and choice.pool is None and PICTURES.issuperset(formats):
         choice = replace(choice, query=str(_default_query(picture, len(tokens))))
     return Seen(source, choice, picture)
 
@@ -85,12 +103,13 @@ def _default_query(picture: Picture, tokens: int) -> int:
     return picture.rows // 2 * picture.columns + picture.columns // 2
 
 
-def _refuse_others(choice: ShowOptions, writing: GenerationOptions) -> None:
+def _refuse_others(choice: ShowOptions, writing: GenerationOptions, *, writes: bool) -> None:
     given = {
-        "--pair": choice.pair is not None,
+        "--pair": choice.pair is not None and not writes,
         "--stride": choice.stride is not None,
         "--words": choice.words,
-        "--generate": bool(writing.generate),
+        "--generate": bool(writing.generate) and not writes,
+        "--temperature": bool(writing.temperature),
         "--chat": writing.chat,
     }
     for option, is_given in given.items():

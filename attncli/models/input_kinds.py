@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from attncli.models.loading import LoadOptions, config_of
-from attncli.models.towers import has_towers, model_of
+from attncli.models.towers import PICTURE_INPUTS, class_of, has_towers, writes_of_pictures
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +14,7 @@ class Inputs:
 
     Args:
         mixed: Whether it takes pictures or sounds together with a text only.
+        writes: Whether it writes down what it sees in a picture.
     """
 
     family: str
@@ -21,6 +22,7 @@ class Inputs:
     picture: bool
     sound: bool
     mixed: bool
+    writes: bool
 
     def __str__(self) -> str:
         """Name them: ``texts and pictures``."""
@@ -35,12 +37,13 @@ def inputs_of(name: str, options: LoadOptions) -> Inputs:
         ModelError: It is not available.
     """
     config = config_of(name, options)
-    main = getattr(model_of(config), "main_input_name", "input_ids")
+    main = getattr(class_of(config), "main_input_name", "input_ids")
     parts = ("vision_config", "image_config", "audio_config")
     return Inputs(
         family=str(config.model_type),
         text=main == "input_ids",
-        picture=main == "pixel_values" or has_towers(config),
+        picture=main in PICTURE_INPUTS or has_towers(config),
         sound=main in ("input_features", "input_values"),
         mixed=any(getattr(config, part, None) is not None for part in parts) and not has_towers(config),
+        writes=writes_of_pictures(config),
     )

@@ -109,13 +109,13 @@ def _prepare_two_stacks(loaded: Loaded, text: str, pair: str | None, truncate: b
     if not pair:
         raise UsageError("--pair is empty: the decoder has nothing to read")
     target, target_tokens, target_notes = encode(loaded, pair, truncate=truncate, target=True)
-    ids, target_tokens = _decoder_input(loaded, target["input_ids"], target_tokens)
+    ids, target_tokens = decoder_input(loaded, target["input_ids"], target_tokens)
     queries: dict[Kind, Tokens] = {"encoder": source_tokens, "decoder": target_tokens, "cross": target_tokens}
     keys: dict[Kind, Tokens] = {"encoder": source_tokens, "decoder": target_tokens, "cross": source_tokens}
     return Prepared({**source, "decoder_input_ids": ids}, queries, keys, (*notes, *target_notes))
 
 
-def _decoder_input(loaded: Loaded, ids: Tensor, tokens: Tokens) -> tuple[Tensor, Tokens]:
+def decoder_input(loaded: Loaded, ids: Tensor, tokens: Tokens) -> tuple[Tensor, Tokens]:
     """Return what the decoder reads to predict a target: the start token, then the target without its last token.
 
     A tokenizer that begins with the start token by itself has done so already.

@@ -40,7 +40,7 @@ def decode(
     known = inspect.signature(model.forward).parameters
     cache_name = "cache" if "cache" in known else "past_key_values"  # transformers has renamed it
     common: dict[str, Any] = {"use_cache": True}
-    with _explained(loaded), _last_row_alone(model):
+    with explained(f"{loaded.family} does not generate step by step"), _last_row_alone(model):
         if model.config.is_encoder_decoder:
             name = "decoder_input_ids"
             source = {key: value for key, value in inputs.items() if not key.startswith("decoder_")}
@@ -95,12 +95,16 @@ def _last_row_alone(model: Any) -> Iterator[None]:
 
 
 @contextmanager
-def _explained(loaded: Loaded) -> Iterator[None]:
-    """Yield a failure of the model in our words."""
+def explained(failure: str) -> Iterator[None]:
+    """Raise our error for a failure of the model.
+
+    Args:
+        failure: What did not work: ``blip does not write``.
+    """
     try:
         yield
     except torch.OutOfMemoryError:
         raise
     except (TypeError, ValueError, IndexError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:200]
-        raise CaptureError(f"{loaded.family} does not generate step by step: {reason}") from error
+        raise CaptureError(f"{failure}: {reason}") from error

@@ -50,5 +50,5 @@ def test_a_checkpoint_with_more_than_towers_is_refused(clip: Path, tmp_path: Pat
         (tmp_path / file.name).write_bytes(file.read_bytes())
     config = tmp_path / "config.json"
     config.write_text(config.read_text().replace("CLIPModel", "CLIPForCaptions"))
-    with pytest.raises(ModelError, match="it is a CLIPForCaptions, which attncli cannot show yet"):
+    with pytest.raises(ModelError, match="it is a CLIPForCaptions, which the installed transformers does not have"):
         load(str(tmp_path))
