@@ -28,7 +28,9 @@ def first_positions(
     if seen is None:
         seen = max(operation.keys, operation.rows)
         if operation.keys == operation.rows or site.kind == "encoder":
-            return operation  # both begin at 0, as they do by default; some encoders put several keys together
+            return (
+                operation  # both begin at 0, as they do by default; some encoders put several keys together
+            )
     if operation.keys > seen:
         shown = _first_keys(operation, seen) if is_static else operation
         return replace(shown, first_query=seen - operation.rows)

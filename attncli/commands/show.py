@@ -67,7 +67,9 @@ def show(
     else:
         source = open_source(said, choice.pair, model, scratch, output, writing, choice.stride)
     kind = choose_kind(source.kinds, choice.kind)
-    showing = MapRequest(source, kind, layers, heads, choice, laid_over=seen is not None and seen.picture is not None)
+    showing = MapRequest(
+        source, kind, layers, heads, choice, laid_over=seen is not None and seen.picture is not None
+    )
     if model.model is None and choice.layer is None and choice.head is None:
         showing = showing.of_one_head(roles_of(model_name(model, scratch, choice.pair)))
     shown = showing.shown(plan)

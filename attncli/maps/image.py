@@ -35,7 +35,7 @@ class Seen:
     picture: Picture | None
 
     def over(self, view: MatrixGrid) -> MatrixGrid:
-        """Lay weights over the picture, where all patches are keys: one query's, or each written token's of one head."""
+        """Lay one query's weights over the picture, or each written token's of one head, where all patches are keys."""
         patches = self.source.axes("encoder")[1]
         if self.picture is None or view.pooled is not None or view.key_tokens != patches:
             return view
@@ -91,7 +91,12 @@ def open_picture(
     tokens = source.axes("encoder")[0]
     if choice.query is not None and choice.query.lower() == _CLASS and tokens[0].special:
         choice = replace(choice, query="0")
-    elif picture is not None and not choice.asks_for_rows and choice.pool is None and PICTURES.issuperset(formats):
+    elif (
+        picture is not None
+        and not choice.asks_for_rows
+        and choice.pool is None
+        and PICTURES.issuperset(formats)
+    ):
         choice = replace(choice, query=str(_default_query(picture, len(tokens))))
     return Seen(source, choice, picture)
 

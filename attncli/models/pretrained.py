@@ -152,7 +152,7 @@ class PretrainedSource:
                 return module(**self.prepared.inputs, **options)
         except torch.OutOfMemoryError:
             raise
-        except (TypeError, ValueError, IndexError, RuntimeError) as error:
+        except (TypeError, ValueError, LookupError, AttributeError, AssertionError, RuntimeError) as error:
             reason = " ".join(str(error).split())[:200]
             raise CaptureError(f"{self.loaded.family} does not run on this input: {reason}") from error
 
@@ -254,4 +254,6 @@ def without_cache(model: Any) -> Iterator[None]:
 
 
 def _batch(inputs: Mapping[str, Tensor]) -> int:
+    if "input_ids" not in inputs and any(name.endswith("grid_thw") for name in inputs):
+        return 1  # the patches of all pictures stand in one row
     return next((tensor.shape[0] for tensor in inputs.values() if tensor.dim() > 1), 1)

@@ -44,12 +44,14 @@ def class_of(config: Any) -> Any:
         return found
     saved = getattr(transformers, named, None)
     if saved is None and found is not None:
-        raise ModelError(f"{config.model_type}: it is a {named}, which the installed transformers does not have")
+        raise ModelError(
+            f"{config.model_type}: it is a {named}, which the installed transformers does not have"
+        )
     return saved
 
 
 def mark_as_two_stacks(model: Any) -> None:
-    """Write into the config of a model that writes of pictures that it is an encoder–decoder: BLIP's does not say so."""
+    """Write into the config of a model that writes of pictures that it is an encoder–decoder: BLIP's does not say."""
     config = model.config
     if not writes_of_pictures(config) or config.is_encoder_decoder:
         return

@@ -72,7 +72,7 @@ def look_at(
         no grid of patches: they are numbered then.
 
     Raises:
-        CaptureError: The model's attention is none between tokens, or not between the same ones in the layers asked for.
+        CaptureError: There is no attention between tokens, or not between the same ones in the layers asked for.
         ReadError: The file is no picture that can be read.
         ModelError: The model does not say how it wants pictures.
     """
@@ -85,7 +85,9 @@ def look_at(
     known = inspect.signature(loaded.model.forward).parameters
     inputs = {name: _to(loaded, made[name]) for name in _INPUTS if name in made and name in known}
     main = next(iter(inputs), None)
-    if main is None or (main == "pixel_values" and inputs[main].dim() != 4 and "spatial_shapes" not in inputs):
+    if main is None or (
+        main == "pixel_values" and inputs[main].dim() != 4 and "spatial_shapes" not in inputs
+    ):
         raise ModelError(f"{loaded.name} ({loaded.family}): its image processor makes no input that it takes")
     inputs, grid, pixels = _laid_out(loaded, inputs, made, processor)
     if grid is None:
@@ -106,7 +108,7 @@ def _to(loaded: Loaded, tensor: Any) -> torch.Tensor:
 def _laid_out(
     loaded: Loaded, inputs: dict[str, torch.Tensor], made: Any, processor: Any
 ) -> tuple[dict[str, torch.Tensor], _Grid | None, NDArray[np.uint8]]:
-    """Return the inputs without padding, the number of patches down, across and of tokens before them, and the picture."""
+    """Return the inputs without padding, how many patches and tokens before them there are, and the picture."""
     if "flattened_patches" in inputs:  # each begins with its row and its column, from 1; padding has 0
         patches = inputs["flattened_patches"][:, inputs["flattened_patches"][0, :, 0] > 0]
         rows, columns = (int(patches[0, :, axis].max()) for axis in (0, 1))
@@ -157,7 +159,11 @@ def _numbered(
     source = PretrainedSource(loaded, Prepared(inputs, nothing, nothing), verify)
     source.run([sizes])
     depth = source.depth("encoder")
-    chosen = sizes.found if layers is None or layers.ranges is None else set(layers.resolve(depth)) & set(sizes.found)
+    chosen = (
+        sizes.found
+        if layers is None or layers.ranges is None
+        else set(layers.resolve(depth)) & set(sizes.found)
+    )
     if not chosen:
         raise CaptureError(f"{loaded.family}: no attention was seen in these layers", f"there are {depth}")
     if len({sizes.found[layer] for layer in chosen}) > 1:
@@ -167,7 +173,9 @@ def _numbered(
         )
     rows, keys = sizes.found[min(chosen)]
     note = "the model's tokens are no grid of a picture's patches: they are numbered"
-    return replace(source, prepared=Prepared(inputs, {"encoder": positions(rows)}, {"encoder": positions(keys)}, (note,)))
+    return replace(
+        source, prepared=Prepared(inputs, {"encoder": positions(rows)}, {"encoder": positions(keys)}, (note,))
+    )
 
 
 def _processor(loaded: Loaded) -> Any:

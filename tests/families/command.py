@@ -12,11 +12,13 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
-from families.configs import lm_model
+from families.configs import accepts, lm_model
+from families.depths import by_config
 from families.eager import TOLERANCE, compare
 from families.folders import PAIR, RATE, NoProcessor, medium, write_folder
 from families.observing import Everything, source_of
 from families.outcome import Outcome, Wrong
+from PIL import Image
 from torch import Tensor
 
 from attncli.cli.main import main
@@ -51,7 +53,7 @@ def _typed(family: str, model: Any) -> str:
     with TemporaryDirectory() as named:
         folder = Path(named)
         what = write_folder(whole, folder)
-        documents = [_show(what, folder, *extra) for extra in _questions(model, takes, head is not None)]
+        documents = list(_documents(what, folder, model, takes, head is not None))
         if has_towers(model.config):
             model = tower(model, family, picture=takes == "picture")
         inputs = _inputs(model, takes, Path(what), folder, documents)
@@ -62,6 +64,19 @@ def _typed(family: str, model: Any) -> str:
     for document in documents:
         _same(document, everything)
     return "right"
+
+
+def _documents(what: str, folder: Path, model: Any, takes: str, writes: bool) -> Iterator[Any]:
+    """Show a model whole, or a layer at a time where their sizes differ."""
+    for extra in _questions(model, takes, writes):
+        try:
+            yield _show(what, folder, *extra)
+        except Refused as reason:
+            if "several sizes" not in str(reason):
+                raise
+            layers = range(by_config(model.config, "encoder") or 0)
+            parts = [_show(what, folder, *extra, "--layer", str(layer)) for layer in layers]
+            yield parts[0] | {"attention": [one for part in parts for one in part["attention"]]}
 
 
 def _questions(model: Any, takes: str, writes: bool) -> Iterator[Sequence[str]]:
@@ -102,19 +117,22 @@ def _inputs(model: Any, takes: str, what: Path, folder: Path, documents: Sequenc
     if takes == "text":
         read = ids.get("encoder", ids.get("decoder"))
         return inputs | {"input_ids": read, "attention_mask": torch.ones_like(read)}
-    return inputs | (_looked_at(what, folder) if takes == "picture" else _heard(what, folder))
+    return inputs | (_looked_at(model, what, folder) if takes == "picture" else _heard(what, folder))
 
 
 def _ids(tokens: Sequence[Mapping[str, Any]]) -> Tensor:
     return torch.tensor([[token["id"] if token["id"] is not None else 0 for token in tokens]])
 
 
-def _looked_at(picture: Path, folder: Path) -> dict[str, Tensor]:
-    from PIL import Image
+def _looked_at(model: Any, picture: Path, folder: Path) -> dict[str, Tensor]:
     from transformers import AutoImageProcessor
 
     made = AutoImageProcessor.from_pretrained(folder)(Image.open(picture), return_tensors="pt")
-    return {"pixel_values": made["pixel_values"]}
+    inputs = {name: made[name] for name in made if name == "pixel_values" or accepts(model, name)}
+    if "spatial_shapes" in inputs:  # what comes after the patches is padding
+        count = int(inputs["spatial_shapes"].prod())
+        inputs = {name: value if value.shape[-1] == 2 else value[:, :count] for name, value in inputs.items()}
+    return inputs
 
 
 def _heard(sound: Path, folder: Path) -> dict[str, Tensor]:

@@ -13,6 +13,8 @@ SPECIALS = ["<pad>", "<unk>", "<s>", "</s>", "<mask>", "<x>", "<y>", "<z>"]
 TEXT = " ".join(WORDS)
 PAIR = " ".join(reversed(WORDS[:9]))
 RATE = 16_000
+BYTES = frozenset({"qwen2", "qwen3_5", "qwen3_5_moe", "qwen3_5_moe_text", "hyperclovax_vision_v2"})
+"""Families whose tokenizers split a text their own way, whatever the file says: they get the words as added tokens."""
 
 
 class NoProcessor(Exception):
@@ -45,21 +47,23 @@ def write_folder(model: Any, folder: Path) -> str:
     elif takes == "sound":
         _feature_extractor(model).save_pretrained(folder)
     model.save_pretrained(folder)
-    write_tokenizer(folder)
+    write_tokenizer(folder, model.config.model_type)
     if takes == "text":
         return TEXT
     return str(_picture(folder / "picture.png") if takes == "picture" else _sound(folder / "sound.wav"))
 
 
-def write_tokenizer(folder: Path) -> None:
+def write_tokenizer(folder: Path, family: str = "") -> None:
     """Write a tokenizer that knows the words of the texts; their ids are no special ones."""
-    from tokenizers import Tokenizer, models, pre_tokenizers
+    from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
 
     words = [*SPECIALS, *WORDS]
     words += [f"w{number}" for number in range(len(words), VOCABULARY)]
     made = Tokenizer(models.WordLevel({word: number for number, word in enumerate(words)}, unk_token="<unk>"))
     made.pre_tokenizer = pre_tokenizers.Whitespace()
     made.add_special_tokens(SPECIALS)
+    if family in BYTES:
+        made.add_tokens([AddedToken(word, lstrip=True, single_word=True) for word in WORDS])
     made.save(str(folder / "tokenizer.json"))
     settings = {"tokenizer_class": "TokenizersBackend", "pad_token": "<pad>", "unk_token": "<unk>",
                 "model_input_names": ["input_ids", "attention_mask"]}  # fmt: skip
@@ -76,6 +80,8 @@ def _image_processor(model: Any) -> Any:
     height, width = (size, size) if isinstance(size, int) else tuple(size)[:2]
     family = config.model_type.removesuffix("_vision_model").removesuffix("_vision")
     own = (KNOWN.get(config.model_type) or KNOWN.get(family) or {}).get("pil", "ViTImageProcessorPil")
+    if own.startswith("Siglip2"):
+        return getattr(transformers, own)(patch_size=config.patch_size, max_num_patches=16)
     wanted = {"size": {"height": height, "width": width}, "do_center_crop": False, "do_pad": False}
     for name in (own, "ViTImageProcessorPil"):
         try:

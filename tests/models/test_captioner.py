@@ -43,7 +43,12 @@ def trocr() -> Any:
 
 
 def donut() -> Any:
-    from transformers import DonutSwinConfig, MBartConfig, VisionEncoderDecoderConfig, VisionEncoderDecoderModel
+    from transformers import (
+        DonutSwinConfig,
+        MBartConfig,
+        VisionEncoderDecoderConfig,
+        VisionEncoderDecoderModel,
+    )
 
     encoder = DonutSwinConfig(image_size=24, patch_size=2, embed_dim=12, depths=[1, 1, 1], num_heads=[1, 2, 3],
                               window_size=2)  # fmt: skip
@@ -60,7 +65,9 @@ def pix2struct() -> Any:
     text = sizes | VOCABULARY | {"num_layers": 2, "num_heads": 3, "decoder_start_token_id": 0}
     vision = sizes | {"num_hidden_layers": 2, "num_attention_heads": 3, "patch_size": 8, "seq_len": 32,
                       "patch_embed_hidden_size": 192}  # fmt: skip
-    return Pix2StructForConditionalGeneration(Pix2StructConfig(text_config=text, vision_config=vision, **SPECIAL))
+    return Pix2StructForConditionalGeneration(
+        Pix2StructConfig(text_config=text, vision_config=vision, **SPECIAL)
+    )
 
 
 FAMILIES = {"blip": blip, "trocr": trocr, "donut": donut, "pix2struct": pix2struct}

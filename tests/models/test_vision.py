@@ -112,7 +112,9 @@ def test_layers_with_fewer_and_fewer_tokens_are_shown_one_size_at_a_time(
     SegformerModel(config).save_pretrained(tmp_path)
     tiny.image_processor("ViT")(size={"height": 64, "width": 64}).save_pretrained(tmp_path)
     refused = cli("show", str(photo), "-m", str(tmp_path))
-    assert refused.code == 1 and "several sizes: 0: 256×4, 1: 64×4" in refused.err and "--layer" in refused.err
+    assert (
+        refused.code == 1 and "several sizes: 0: 256×4, 1: 64×4" in refused.err and "--layer" in refused.err
+    )
     found = cli("show", str(photo), "-m", str(tmp_path), "--layer", "1", "--json").json
     assert [one["shape"] for one in found["attention"]] == [[64, 4]] * 2
 
