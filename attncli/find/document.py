@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from attncli.find.ranked_heads import FEW, SITE, Head, head_maps, head_name, how_many, where
+from attncli.find.ranked_heads import FEW, LAYER, Head, head_maps, head_name, how_many, where
 from attncli.view import Column, Header, HeadMap, HeadRanking, Table
 
 Document = Mapping[str, Any]
@@ -36,7 +36,7 @@ def found_of(document: Document, header: Header) -> HeadRanking:
         replace(header, title=title, notes=()),
         _PAIR_COLUMNS if over_pairs else _LINK_COLUMNS,
         tuple(
-            (rank, head_name(_site(head)), *(_pair_cells if over_pairs else _link_cells)(head, document))
+            (rank, head_name(_head(head)), *(_pair_cells if over_pairs else _link_cells)(head, document))
             for rank, head in enumerate(shown, 1)
         ),
     )
@@ -44,8 +44,8 @@ def found_of(document: Document, header: Header) -> HeadRanking:
     rows = (_share(head["metrics"]["accuracy"]) if over_pairs else _link(head["metrics"]) for head in heads)
     data = Table(
         header,
-        (*SITE, *map(Column, names)),
-        tuple((*_site(head), *row) for head, row in zip(heads, rows, strict=True)),
+        (*LAYER, *map(Column, names)),
+        tuple((*_head(head), *row) for head, row in zip(heads, rows, strict=True)),
         "heads",
     )
     tables = (people, _comparison(document, header)) if over_pairs else (people,)
@@ -68,12 +68,12 @@ def _values(document: Document) -> dict[Head, float | None]:
     """Return what heads are ranked by, where no map says it of those that are not listed too."""
     by = document["by"]
     return {
-        _site(head): head["metrics"]["accuracy"]["mean"] if by == "accuracy" else head["metrics"][by]
+        _head(head): head["metrics"]["accuracy"]["mean"] if by == "accuracy" else head["metrics"][by]
         for head in document["heads"]
     }
 
 
-def _site(head: Document) -> Head:
+def _head(head: Document) -> Head:
     return head["kind"], head["layer"], head["head"]
 
 
@@ -130,12 +130,12 @@ def _comparison(document: Document, header: Header) -> Table:
     """Put the best head beside the best constant offset, on all texts and on those that had no say."""
     best, offset, held = document["heads"][0], document["offset"], document["held_out"]
     rows = [
-        ("all", f"best head, {head_name(_site(best))}", best["metrics"]["accuracy"]),
+        ("all", f"best head, {head_name(_head(best))}", best["metrics"]["accuracy"]),
         ("all", f"best offset, {where(offset['offset'])}", offset),
     ]
     if held is not None:
         rows += [
-            ("held out", f"head, {head_name(_site(held))}", held["scored"]),
+            ("held out", f"head, {head_name(_head(held))}", held["scored"]),
             ("held out", f"offset, {where(held['offset']['offset'])}", held["offset"]),
         ]
     columns = (

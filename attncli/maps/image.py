@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attncli.cli.common import sign_of_life
 from attncli.cli.options import GenerationOptions, ModelOptions, OutputOptions
-from attncli.cli.output import PICTURES
 from attncli.errors import UsageError
 from attncli.labels import safe_label
+from attncli.maps import OpenedInput
 from attncli.models.opening import Opened, load_options
+from attncli.registry import Entry
+from attncli.render import formats_with
 
 if TYPE_CHECKING:
     from attncli.maps.options import ShowOptions
@@ -21,43 +24,27 @@ if TYPE_CHECKING:
 _CLASS = "cls"
 
 
-@dataclass(frozen=True)
-class Seen:
-    """A model that looks at a picture.
-
-    Args:
-        choice: What to show of it.
-        picture: As the model sees it; None where its tokens are no grid of patches.
-    """
-
-    source: Opened
-    choice: ShowOptions
-    picture: Picture | None
-
-    def over(self, view: MatrixGrid) -> MatrixGrid:
-        """Lay one query's weights over the picture, or each written token's of one head, where all patches are keys."""
-        patches = self.source.axes("encoder")[1]
-        if self.picture is None or view.pooled is not None or view.key_tokens != patches:
-            return view
-        if len(view.query_tokens) == 1:
-            return replace(view, picture=replace(self.picture, query=0))
-        if self.choice.asks_for_rows:
-            return view
-        if view.query_tokens == patches:
-            return replace(
-                view, picture=replace(self.picture, query=_default_query(self.picture, len(patches)))
-            )
-        return replace(view, picture=replace(self.picture, query=None)) if len(view.matrices) == 1 else view
+ENTRY = Entry(
+    name="picture",
+    summary="a picture, whose patches a model of pictures attends to",
+    attributes={
+        "suffixes": (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff"),
+        "models": "ViT, DINOv2, CLIP, TrOCR, …",
+        "example": "photo.jpg",
+        "takes": ("pixel_values", "flattened_patches"),
+        "towers": True,
+    },
+)
 
 
-def open_picture(
-    text: str,
+def open_input(
+    path: str,
     choice: ShowOptions,
     model: ModelOptions,
     output: OutputOptions,
     writing: GenerationOptions,
     formats: Collection[str],
-) -> Seen:
+) -> OpenedInput:
     """Open a picture.
 
     Args:
@@ -82,23 +69,39 @@ def open_picture(
         verify = not model.no_verify
         if writes and choice.kind != "encoder":
             source, picture = write_of(
-                loaded, Path(text), choice.pair, tokens=writing.generate, verify=verify
+                loaded, Path(path), choice.pair, tokens=writing.generate, verify=verify
             )
-            return Seen(source, choice, picture)
+            return OpenedInput(source, choice, _over(picture, source, choice))
         layers = parse_selection(choice.layer or "all", "layer")
         part = part_that_sees(loaded) if writes else loaded
-        source, picture = look_at(part, Path(text), layers=layers, verify=verify)
+        source, picture = look_at(part, Path(path), layers=layers, verify=verify)
     tokens = source.axes("encoder")[0]
+    draws = formats_with("draws").issuperset(formats)
     if choice.query is not None and choice.query.lower() == _CLASS and tokens[0].special:
         choice = replace(choice, query="0")
-    elif (
-        picture is not None
-        and not choice.asks_for_rows
-        and choice.pool is None
-        and PICTURES.issuperset(formats)
-    ):
+    elif picture is not None and not choice.asks_for_rows and choice.pool is None and draws:
         choice = replace(choice, query=str(_default_query(picture, len(tokens))))
-    return Seen(source, choice, picture)
+    return OpenedInput(source, choice, _over(picture, source, choice))
+
+
+def _over(
+    picture: Picture | None, source: Opened, choice: ShowOptions
+) -> Callable[[MatrixGrid], MatrixGrid] | None:
+    return None if picture is None else partial(_lay_over, picture, source, choice)
+
+
+def _lay_over(picture: Picture, source: Opened, choice: ShowOptions, view: MatrixGrid) -> MatrixGrid:
+    """Lay one query's weights over the picture, or each written token's of one head, where all patches are keys."""
+    patches = source.axes("encoder")[1]
+    if view.pooled is not None or view.key_tokens != patches:
+        return view
+    if len(view.query_tokens) == 1:
+        return replace(view, picture=replace(picture, query=0))
+    if choice.asks_for_rows:
+        return view
+    if view.query_tokens == patches:
+        return replace(view, picture=replace(picture, query=_default_query(picture, len(patches))))
+    return replace(view, picture=replace(picture, query=None)) if len(view.matrices) == 1 else view
 
 
 def _default_query(picture: Picture, tokens: int) -> int:

@@ -7,24 +7,23 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, cast
 
+from attncli import registry
 from attncli.axis_cells import SIDE, cell_tokens
 from attncli.cli.common import provenance
-from attncli.cli.output import LISTS, PICTURES, Plan, refuse_too_many
+from attncli.cli.output import Plan, refuse_too_many
 from attncli.errors import UsageError, did_you_mean
 from attncli.inputs.token_selection import pick
 from attncli.maps.options import ShowOptions
 from attncli.models.opening import Opened
 from attncli.observers.selection import Selection, parse_selection
 from attncli.record import HeadRole, Kind, Run, Tokens
+from attncli.render import formats_with, listing_formats
 from attncli.view import MatrixGrid, Pooling
 
 if TYPE_CHECKING:
     from attncli.observers.pooled import PooledPicture
 
 How = Literal["max", "mean"]
-
-_WRITTEN_BYTES = {"npz": 5, "csv": 60, "tsv": 60, "ndjson": 120, "json": 60, "md": 60, "table": 60}
-"""What a weight takes at most while it is written in a format, besides the weight itself."""
 
 _POSITIONS = re.compile(r"[-\d,\s]+")
 
@@ -78,7 +77,7 @@ class MapRequest:
         rows, columns = self._rows(queries), None if self.wanted.key is None else pick(keys, self.wanted.key)
         picked = rows is not None or columns is not None
         how = self._pooling(queries, keys, picked=picked)
-        drawn = formats if self.wanted.pool is not None else formats & PICTURES
+        drawn = formats if self.wanted.pool is not None else formats & formats_with("draws")
         picture = None if how is None or not drawn else self._picture(how, queries, keys)
         if picture is not None and drawn == formats:
             run = self.source.run([picture])
@@ -90,8 +89,8 @@ class MapRequest:
             shown = self._strongest(queries, keys, rows, picture, spans="json" in formats)
             if not shown.run.signed:
                 return shown
-        whole = formats if self.wanted.top is None else formats & {"npz"}
-        written = max((_WRITTEN_BYTES.get(name, 0) for name in whole), default=0)
+        whole = formats if self.wanted.top is None else formats - listing_formats()
+        written = max((_written_bytes(name) for name in whole), default=0)
         return self._weights(queries, keys, rows, columns, written)
 
     def _least_maps(self) -> int:
@@ -128,7 +127,7 @@ class MapRequest:
 
     def _is_list(self, formats: Collection[str]) -> bool:
         wanted, mean = self.wanted, self.layers.mean or self.heads.mean
-        return wanted.top is not None and LISTS.issuperset(formats) and not (wanted.words or mean)
+        return wanted.top is not None and listing_formats().issuperset(formats) and not (wanted.words or mean)
 
     def _strongest(
         self,
@@ -213,3 +212,8 @@ class MapRequest:
         return weights_view(
             kept.matrices(), run, self.kind, shown, across, provenance(run), None, pooled=pooled
         )
+
+
+def _written_bytes(form: str) -> int:
+    """Return what a weight takes at most while it is written in a format, besides the weight itself."""
+    return cast(int, registry.entries("formats")[form].attributes.get("bytes_per_weight", 0))

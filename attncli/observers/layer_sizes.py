@@ -19,14 +19,14 @@ class LayerSizes:
     kind: Kind
     found: dict[int, tuple[int, int]] = field(default_factory=dict)
 
-    def request(self, site: AttentionLayer) -> Request | None:
+    def request(self, layer: AttentionLayer) -> Request | None:
         """Ask for one head of each layer."""
-        return Request(heads=(0,)) if site.kind == self.kind and not site.stack else None
+        return Request(heads=(0,)) if layer.kind == self.kind and not layer.stack else None
 
     def update(self, block: WeightBlock) -> None:
         """Take a block's rows into account."""
-        rows, _ = self.found.get(block.site.layer, (0, 0))
-        self.found[block.site.layer] = max(rows, block.rows.stop), block.keys.stop
+        rows, _ = self.found.get(block.layer.index, (0, 0))
+        self.found[block.layer.index] = max(rows, block.rows.stop), block.keys.stop
 
     def __str__(self) -> str:
         """Name them: ``0-1: 64×16, 2-3: 16×16``."""
