@@ -7,7 +7,7 @@ from typing import cast
 
 from attncli import registry
 from attncli.models.loading import LoadOptions, config_of
-from attncli.models.towers import class_of, has_towers, writes_of_pictures
+from attncli.models.towers import class_of, has_towers, main_input, writes_of_pictures
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ def inputs_of(name: str, options: LoadOptions) -> Inputs:
         ModelError: It is not available.
     """
     config = config_of(name, options)
-    main = getattr(class_of(config), "main_input_name", "input_ids")
+    main = main_input(class_of(config))
     parts = ("vision_config", "image_config", "audio_config")
     return Inputs(
         family=str(config.model_type),

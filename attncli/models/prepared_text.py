@@ -15,6 +15,7 @@ from attncli.models import position_limits as limits
 from attncli.models.loading import Loaded
 from attncli.models.refusals import refused_as
 from attncli.models.tokens import positions, tokens_from_encoding
+from attncli.models.towers import main_input
 from attncli.models.vocabulary_check import notes_on_pair, notes_on_text
 from attncli.record import Kind, Token, Tokens
 
@@ -69,7 +70,7 @@ def check_takes_text(loaded: Loaded, text: str | None = None) -> None:
     Raises:
         UsageError: The text is empty, or the model takes none.
     """
-    takes = getattr(loaded.model, "main_input_name", "input_ids")
+    takes = main_input(loaded.model)
     if takes != "input_ids":
         raise UsageError(f"{loaded.name} ({loaded.family}) takes no text, but {takes}")
     if text == "":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -17,6 +17,7 @@ from attncli.capture.layers import Stacks, layer_classes, without_softmax
 from attncli.errors import CaptureError
 from attncli.labels import in_ranges, safe_label
 from attncli.models.loading import Loaded, LoadOptions, load
+from attncli.models.loops import layers_run, loops
 from attncli.models.prepared_text import Prepared, prepare
 from attncli.record import KINDS, Kind, Observer, Run, SourceInfo, Tokens
 from attncli.registry import Entry
@@ -46,6 +47,7 @@ class PretrainedSource:
     stack: str = ""
     block_bytes: int = BLOCK_BYTES
     fast: bool = False
+    _ran: dict[Kind, int] = field(default_factory=dict)
 
     @cached_property
     def stacks(self) -> Stacks:
@@ -64,8 +66,14 @@ class PretrainedSource:
         return tuple(kind for kind in KINDS if kind in self.prepared.queries)
 
     def depth(self, kind: Kind) -> int:
-        """Return the number of layers of the stack that has this kind of attention."""
-        return self.stacks.depth(kind)
+        """Return the number of layers of the stack that has this kind of attention; those that loop count each time."""
+        depth = self.stacks.depth(kind)
+        return max(depth, self._looped(kind)) if loops(self.loaded.model.config) else depth
+
+    def _looped(self, kind: Kind) -> int:
+        if kind not in self._ran:
+            self._ran[kind] = layers_run(self.loaded.model, self.stacks, kind)
+        return self._ran[kind]
 
     def axes(self, kind: Kind) -> tuple[Tokens, Tokens]:
         """Return the query and key tokens of a kind of attention."""

@@ -6,6 +6,7 @@ Others write down what they see in a picture (BLIP, TrOCR, Donut, Pix2Struct).
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -21,10 +22,17 @@ def has_towers(config: Any) -> bool:
     return all(hasattr(whole, f"get_{what}_features") for what in ("text", "image"))
 
 
+def main_input(kind: Any) -> str:
+    """Return what a model's class calls its input; some say ``input_ids`` and take none."""
+    named = str(getattr(kind, "main_input_name", "input_ids"))
+    known = inspect.signature(kind.forward).parameters if kind is not None else {}
+    return named if named in known or "pixel_values" not in known else "pixel_values"
+
+
 def writes_of_pictures(config: Any) -> bool:
     """Return whether a model writes down what it sees: a picture goes in, and a text comes out."""
     kind = class_of(config)
-    return getattr(kind, "main_input_name", "") in PICTURE_INPUTS and bool(kind.can_generate())
+    return kind is not None and main_input(kind) in PICTURE_INPUTS and bool(kind.can_generate())
 
 
 def class_of(config: Any) -> Any:

@@ -13,7 +13,6 @@ from typing import Any
 
 import torch
 from families.configs import accepts, lm_model
-from families.depths import by_config
 from families.eager import TOLERANCE, compare
 from families.folders import PAIR, RATE, NoProcessor, medium, write_folder
 from families.observing import Everything, source_of
@@ -21,6 +20,7 @@ from families.outcome import Outcome, Wrong
 from PIL import Image
 from torch import Tensor
 
+from attncli.capture.layers import Stacks
 from attncli.cli.main import main
 from attncli.errors import AttnCliError
 from attncli.models.towers import has_towers, tower
@@ -74,7 +74,7 @@ def _documents(what: str, folder: Path, model: Any, takes: str, writes: bool) ->
         except Refused as reason:
             if "several sizes" not in str(reason):
                 raise
-            layers = range(by_config(model.config, "encoder") or 0)
+            layers = range(Stacks(model).depth("encoder"))
             parts = [_show(what, folder, *extra, "--layer", str(layer)) for layer in layers]
             yield parts[0] | {"attention": [one for part in parts for one in part["attention"]]}
 

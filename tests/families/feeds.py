@@ -188,6 +188,11 @@ def _stacked_mels(model: Any, side: str | None) -> dict[str, Tensor]:
     return {"input_features": _noise(2, 40, 4 * config.num_mel_bins)}
 
 
+def _nano(model: Any, side: str | None) -> dict[str, Tensor]:
+    bins = model.config.num_mel_bins * model.config.num_stacked_frames
+    return {"input_features": _noise(2, 20, bins), "input_features_mask": torch.ones(2, 20, dtype=torch.long)}
+
+
 def _text_and_video(model: Any, side: str | None) -> dict[str, Tensor]:
     vision = model.config.vision_config
     size = vision.image_size
@@ -196,7 +201,8 @@ def _text_and_video(model: Any, side: str | None) -> dict[str, Tensor]:
 
 def _drafts(model: Any, side: str | None) -> dict[str, Tensor]:
     size = model.config.hidden_size
-    return {"noise_embeds": _noise(2, 5, size), "context_hidden_states": _noise(2, 9, model.fc.in_features)}
+    (seen,) = (part.in_features for name, part in model.named_modules() if name.endswith("fc"))
+    return {"noise_embeds": _noise(2, 5, size), "context_hidden_states": _noise(2, 9, seen)}
 
 
 def _series_alone(model: Any, side: str | None) -> dict[str, Tensor]:
@@ -210,6 +216,7 @@ FEEDS: dict[str, ModelBatch] = {
     "gemma3n_audio": _mels,
     "granite_speech5_ctc": _stacked_mels,
     "granite_speech5_encoder": _stacked_mels,
+    "fun_asr_nano_encoder": _nano,
     "videoprism": _text_and_video,
     "muse_glimmer_assistant": _drafts,
     "timesfm2_5": _series_alone,

@@ -8,12 +8,16 @@ from typing import Any
 
 from families.configs import VOCABULARY
 
+from attncli.models.towers import main_input
+
 WORDS = "the animal did not cross street because it was too tired and dogs sleep".split()
 SPECIALS = ["<pad>", "<unk>", "<s>", "</s>", "<mask>", "<x>", "<y>", "<z>"]
 TEXT = " ".join(WORDS)
 PAIR = " ".join(reversed(WORDS[:9]))
 RATE = 16_000
-BYTES = frozenset({"qwen2", "qwen3_5", "qwen3_5_moe", "qwen3_5_moe_text", "hyperclovax_vision_v2"})
+BYTES = frozenset(
+    {"qwen4_exp", "qwen2", "qwen3_5", "qwen3_5_moe", "qwen3_5_moe_text", "hyperclovax_vision_v2"}
+)
 """Families whose tokenizers split a text their own way, whatever the file says: they get the words as added tokens."""
 
 
@@ -27,7 +31,7 @@ def medium(model: Any) -> str:
     Raises:
         NoProcessor: It takes something else.
     """
-    main = str(getattr(model, "main_input_name", "input_ids"))
+    main = main_input(model)
     for name, known in {"text": ("input_ids",), "picture": ("pixel_values",),
                         "sound": ("input_values", "input_features", "audio_values")}.items():  # fmt: skip
         if main in known:
