@@ -7,7 +7,7 @@ Others write down what they see in a picture (BLIP, TrOCR, Donut, Pix2Struct).
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from attncli.errors import ModelError
@@ -26,7 +26,13 @@ def main_input(kind: Any) -> str:
     """Return what a model's class calls its input; some say ``input_ids`` and take none."""
     named = str(getattr(kind, "main_input_name", "input_ids"))
     known = inspect.signature(kind.forward).parameters if kind is not None else {}
-    return named if named in known or "pixel_values" not in known else "pixel_values"
+    sees = "pixel_values" in known or grid_name(known) is not None
+    return "pixel_values" if "input_ids" not in known and sees and named not in PICTURE_INPUTS else named
+
+
+def grid_name(parameters: Iterable[str]) -> str | None:
+    """Return the argument that says how patches in one row lie in their pictures; None where there is none."""
+    return next((name for name in parameters if name.endswith("grid_thw")), None)
 
 
 def writes_of_pictures(config: Any) -> bool:

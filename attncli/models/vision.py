@@ -22,6 +22,7 @@ from attncli.models.prepared_text import Prepared
 from attncli.models.pretrained import PretrainedSource
 from attncli.models.refusals import first_sentence, read_from, refused_as
 from attncli.models.tokens import positions
+from attncli.models.towers import grid_name
 from attncli.observers.layer_sizes import LayerSizes
 from attncli.observers.selection import Selection
 from attncli.record import Kind, Token, Tokens
@@ -83,6 +84,10 @@ def look_at(
     ):
         made = processor(image, return_tensors="pt")
     known = inspect.signature(loaded.model.forward).parameters
+    if (lies := grid_name(known)) is not None and "image_grid_thw" in made:
+        row = {next(iter(known)): "pixel_values", lies: "image_grid_thw", "merge_sizes": "image_merge_sizes"}
+        inputs = {name: _to(loaded, made[given]) for name, given in row.items() if given in made}
+        return _numbered(loaded, inputs, layers, verify), None
     inputs = {name: _to(loaded, made[name]) for name in _INPUTS if name in made and name in known}
     main = next(iter(inputs), None)
     if main is None or (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import json
 import sys
@@ -12,7 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
-from families.configs import accepts, lm_model
+from families.configs import lm_model
 from families.eager import TOLERANCE, compare
 from families.folders import PAIR, RATE, NoProcessor, medium, write_folder
 from families.observing import Everything, source_of
@@ -128,7 +129,13 @@ def _looked_at(model: Any, picture: Path, folder: Path) -> dict[str, Tensor]:
     from transformers import AutoImageProcessor
 
     made = AutoImageProcessor.from_pretrained(folder)(Image.open(picture), return_tensors="pt")
-    inputs = {name: made[name] for name in made if name == "pixel_values" or accepts(model, name)}
+    known = list(inspect.signature(model.forward).parameters)
+    if "image_grid_thw" in made:  # the patches stand in one row
+        grid = next(name for name in known if name.endswith("grid_thw"))
+        return {known[0]: made["pixel_values"], grid: made["image_grid_thw"]} | (
+            {"merge_sizes": made["image_merge_sizes"]} if "merge_sizes" in known else {}
+        )
+    inputs = {name: made[name] for name in made if name == "pixel_values" or name in known}
     if "spatial_shapes" in inputs:  # what comes after the patches is padding
         count = int(inputs["spatial_shapes"].prod())
         inputs = {name: value if value.shape[-1] == 2 else value[:, :count] for name, value in inputs.items()}

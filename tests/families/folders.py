@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,10 @@ def _image_processor(model: Any) -> Any:
     own = (KNOWN.get(config.model_type) or KNOWN.get(family) or {}).get("pil", "ViTImageProcessorPil")
     if own.startswith("Siglip2"):
         return getattr(transformers, own)(patch_size=config.patch_size, max_num_patches=16)
+    if any(name.endswith("grid_thw") for name in inspect.signature(model.forward).parameters):
+        patch = {"patch_size": config.patch_size, "min_pixels": 1024, "max_pixels": 4096}
+        patch |= {"temporal_patch_size": getattr(config, "temporal_patch_size", 1)}
+        return getattr(transformers, own)(**patch)
     wanted = {"size": {"height": height, "width": width}, "do_center_crop": False, "do_pad": False}
     for name in (own, "ViTImageProcessorPil"):
         try:

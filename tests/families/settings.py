@@ -208,5 +208,44 @@ AFTER: dict[str, dict[str, Any]] = {"funnel": {"architectures": ["FunnelModel"]}
 FRAGILE = frozenset({"mobilebert", "dia", "patchtst"})
 """Families that blow up with weights as large as the others get: rounding alone would tell eager from sdpa."""
 
-NOT_A_MODEL: dict[str, str] = {}
-"""Families that cannot be made here, and why."""
+_CODEC = "a codec of sounds or pictures: nothing attends between the tokens of an input"
+_DETECTOR = "a detector: its attention looks at a few sampled places of several maps, not from token to token"
+_NET = "a net of convolutions: nothing attends"
+_SESSION = "it runs on a session of a whole video, not on one input"
+_STAGES = (
+    "it finds what a click marks: sizes of its stages depend on one another, and none small enough was found"
+)
+
+NOT_A_MODEL: dict[str, str] = (
+    dict.fromkeys(
+        ("glm_image_vqmodel", "mimi", "mimi_decoder", "neucodec", "pocket_tts_audio_tokenizer",
+         "pocket_tts_audio_tokenizer_decoder", "vibevoice_acoustic_tokenizer", "vibevoice_acoustic_tokenizer_decoder",
+         "vibevoice_acoustic_tokenizer_encoder", "xcodec", "xcodec2"),
+        _CODEC,
+    )
+    | dict.fromkeys(
+        ("d_fine", "deformable_detr", "deimv2", "grounding-dino", "lw_detr", "mask2former", "mm-grounding-dino",
+         "omdet-turbo", "oneformer", "pp_doclayout_v3", "pp_doclayout_v4", "rf_detr", "rt_detr", "rt_detr_v2"),
+        _DETECTOR,
+    )
+    | dict.fromkeys(
+        ("efficientnet", "pp_ocrv5_mobile_rec", "pp_ocrv5_server_rec", "pp_ocrv6_medium_det", "pp_ocrv6_small_det",
+         "textnet", "uvdoc"),
+        _NET,
+    )
+    | dict.fromkeys(("edgetam_video", "sam2_video", "sam3_tracker_video", "sam3_video"), _SESSION)
+    | dict.fromkeys(
+        ("edgetam", "edgetam_vision_model", "sam2", "sam2_hiera_det_model", "sam2_vision_model", "sam3_tracker"),
+        _STAGES,
+    )
+    | {
+        "dinat": "it needs natten, which has to be compiled for the machine",
+        "gemma3n_vision": "timm's MobileNet v5, which has one size: 294 million weights",
+        "higgs_audio_v2_tokenizer": _CODEC,
+        "layoutlmv2": "it needs detectron2, which is not on PyPI",
+        "llama4": "transformers 5.24 cannot run it: its output wants image_outputs of a text model (llama4_text runs)",
+        "timm_backbone": "a backbone of timm's: which one is not said",
+        "voxtral_realtime_text": "AutoModel names a class that transformers does not have",
+    }
+)  # fmt: skip
+"""Families that are not made here, and why."""
