@@ -105,6 +105,6 @@ def explained(failure: str) -> Iterator[None]:
         yield
     except torch.OutOfMemoryError:
         raise
-    except (TypeError, ValueError, IndexError, RuntimeError) as error:
+    except (TypeError, ValueError, LookupError, AttributeError, AssertionError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:200]
         raise CaptureError(f"{failure}: {reason}") from error
