@@ -102,8 +102,6 @@ class MapRequest:
 
     def _rows(self, queries: Tokens) -> Sequence[int] | None:
         query, rows = self.wanted.query, self.wanted.rows
-        if query is not None and rows is not None:
-            raise UsageError("--query and --rows both say which rows", "give one of them")
         if rows is not None and not _POSITIONS.fullmatch(rows):
             raise UsageError(f"--rows {rows}: not positions", "write 100-120, or name tokens with --query")
         asked = rows if query is None else query
@@ -118,7 +116,7 @@ class MapRequest:
                 return None
             return "mean" if self.layers.mean else "max"
         if asked not in ("max", "mean"):
-            raise UsageError(f"--pool {asked}: no such way", did_you_mean(asked, ("max", "mean")))
+            raise UsageError(f"--pool {asked}: unknown value", did_you_mean(asked, ("max", "mean")))
         if picked or self.wanted.words or self.wanted.top is not None:
             raise UsageError(
                 "--pool shows a whole map", "leave out --rows, --query, --key, --words and --top"

@@ -80,7 +80,7 @@ def _written(
     settings = loaded.model.generation_config
     most = tokens or settings.max_new_tokens or settings.max_length or _MOST_WRITTEN
     most = min(most, token_limit(loaded, target=True) - 1)
-    with torch.inference_mode(), explained(f"{loaded.family} does not write of this picture"):
+    with torch.inference_mode(), explained(loaded, "does not write of this picture"):
         ids = loaded.model.generate(**inputs, do_sample=False, num_beams=1, max_new_tokens=most)
     numbers: list[int] = ids[0].tolist()
     begun = 1 if numbers and numbers[0] == start_token(loaded) else 0

@@ -249,7 +249,7 @@ NOT_A_MODEL: dict[str, str] = (
         "lightglue": "it matches points of two pictures: no tokens of one input",
         "efficientloftr": "it matches points of two pictures: no tokens of one input",
         "fastspeech2_conformer_with_hifigan": "fastspeech2_conformer with a vocoder after it",
-        "blt": "four models in one, of bytes and of patches: eager returns other layers than are captured; not compared yet",
+        "blt": "four models in one, of bytes and of patches: eager returns layers of another; not compared",
         "xlstm": "recurrent: nothing attends",
         "layoutlmv2": "it needs detectron2, which is not on PyPI",
         "llama4": "transformers 5.24 cannot run it: its output wants image_outputs of a text model (llama4_text runs)",

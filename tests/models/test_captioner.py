@@ -156,7 +156,7 @@ def test_the_picture_alone_shows_its_encoder(cli: Cli, tmp_path: Path, photo: Pa
 
 def test_a_text_alone_is_refused_by_a_model_that_reads_pictures(cli: Cli, tmp_path: Path) -> None:
     result = cli("show", "the animal", "-m", str(write(tmp_path, "blip")))
-    assert result.code == 2 and "takes no text, but pictures" in result.err
+    assert result.code == 2 and "takes pictures, not text" in result.err
 
 
 def test_an_encoder_decoder_of_two_models_reads_texts(cli: Cli, tmp_path: Path) -> None:
