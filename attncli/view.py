@@ -109,7 +109,7 @@ class Picture:
         pixels: ``(height, width, 3)`` uint8, as the model saw it.
         rows: How many patches it has down.
         columns: How many it has across.
-        query: Which row of the matrices is drawn.
+        query: Which row of the matrices is drawn; None for each by itself.
         places: Which keys the patches are, row by row; the last ones where empty.
         name: What it is called, where there are several, or a text beside it.
     """
@@ -117,7 +117,7 @@ class Picture:
     pixels: NDArray[np.uint8]
     rows: int
     columns: int
-    query: int
+    query: int | None
     places: tuple[int, ...] = ()
     name: str = ""
 

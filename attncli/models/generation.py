@@ -184,12 +184,16 @@ def _start(loaded: Loaded, prepared: Prepared, given: Sequence[int]) -> tuple[Te
     if not loaded.model.config.is_encoder_decoder:
         return prepared.inputs["input_ids"], prepared.queries["decoder"]
     numbers = list(given) or [start_token(loaded)]
+    return torch.tensor([numbers], device=loaded.device), start_tokens(loaded, numbers)
+
+
+def start_tokens(loaded: Loaded, numbers: Sequence[int]) -> Tokens:
+    """Return the tokens that a decoder starts from, by their ids."""
     pieces = [str(loaded.tokenizer.convert_ids_to_tokens(one)) for one in numbers]
-    tokens = tuple(
+    return tuple(
         Token(place, one, piece, safe_label(piece), special=True, piece=piece, sequence=None)
         for place, (one, piece) in enumerate(zip(numbers, pieces, strict=True))
     )
-    return torch.tensor([numbers], device=loaded.device), tokens
 
 
 def _check_room(loaded: Loaded, prompt: int, tokens: int) -> None:
@@ -204,7 +208,7 @@ def _check_room(loaded: Loaded, prompt: int, tokens: int) -> None:
 
 def _whole(loaded: Loaded, prepared: Prepared, start: Tensor, prompt: Tokens, ids: Sequence[int]) -> Prepared:
     """Make prompt and written tokens ready together."""
-    tokens = (*_marked(prompt), *_written_tokens(loaded, prompt, ids))
+    tokens = (*marked(prompt), *written_tokens(loaded, prompt, ids))
     all_ids = torch.cat([start, torch.tensor([list(ids)], dtype=start.dtype, device=start.device)], dim=1)
     if not loaded.model.config.is_encoder_decoder:
         whole = {"input_ids": all_ids, "attention_mask": torch.ones_like(all_ids)}
@@ -218,11 +222,13 @@ def _whole(loaded: Loaded, prepared: Prepared, start: Tensor, prompt: Tokens, id
     return Prepared({**prepared.inputs, "decoder_input_ids": all_ids}, queries, keys, notes)
 
 
-def _marked(prompt: Tokens) -> Tokens:
+def marked(prompt: Tokens) -> Tokens:
+    """Return tokens with the note that they were there before the model wrote."""
     return tuple(replace(token, segment=token.segment or "prompt") for token in prompt)
 
 
-def _written_tokens(loaded: Loaded, prompt: Tokens, ids: Sequence[int]) -> Tokens:
+def written_tokens(loaded: Loaded, prompt: Tokens, ids: Sequence[int]) -> Tokens:
+    """Return the tokens that a model wrote after a prompt."""
     before = [
         token.id for token in prompt[-1:] if token.id is not None
     ]  # a piece may go on with the prompt's last word

@@ -15,6 +15,7 @@ from attncli.models import position_limits as limits
 from attncli.models.loading import Loaded
 from attncli.models.refusals import refused_as
 from attncli.models.tokens import positions, tokens_from_encoding
+from attncli.models.towers import main_input
 from attncli.models.vocabulary_check import notes_on_pair, notes_on_text
 from attncli.record import Kind, Token, Tokens
 from attncli.view import Picture
@@ -85,7 +86,7 @@ def check_takes_text(loaded: Loaded, text: str | None = None) -> None:
     Raises:
         UsageError: The text is empty, or the model takes none.
     """
-    takes = getattr(loaded.model, "main_input_name", "input_ids")
+    takes = main_input(loaded.model)
     if takes != "input_ids":
         raise UsageError(f"{loaded.name} ({loaded.family}) takes {takes}, not text")
     if text == "":
@@ -127,13 +128,13 @@ def _prepare_two_stacks(loaded: Loaded, text: str, pair: str | None, truncate: b
     if not pair:
         raise UsageError("--pair is empty: the decoder has nothing to read")
     target, target_tokens, target_notes = encode(loaded, pair, truncate=truncate, target=True)
-    ids, target_tokens = _decoder_input(loaded, target["input_ids"], target_tokens)
+    ids, target_tokens = decoder_input(loaded, target["input_ids"], target_tokens)
     queries: dict[Kind, Tokens] = {"encoder": source_tokens, "decoder": target_tokens, "cross": target_tokens}
     keys: dict[Kind, Tokens] = {"encoder": source_tokens, "decoder": target_tokens, "cross": source_tokens}
     return Prepared({**source, "decoder_input_ids": ids}, queries, keys, (*notes, *target_notes))
 
 
-def _decoder_input(loaded: Loaded, ids: Tensor, tokens: Tokens) -> tuple[Tensor, Tokens]:
+def decoder_input(loaded: Loaded, ids: Tensor, tokens: Tokens) -> tuple[Tensor, Tokens]:
     """Return what the decoder reads to predict a target: the start token, then the target without its last token.
 
     A tokenizer that begins with the start token by itself has done so already.

@@ -129,12 +129,12 @@ def last_row_alone(model: Any) -> Iterator[None]:
 
 
 @contextmanager
-def explained(loaded: Loaded) -> Iterator[None]:
+def explained(loaded: Loaded, failure: str = "does not generate step by step") -> Iterator[None]:
     """Yield a failure of the model in our words."""
     try:
         yield
     except torch.OutOfMemoryError:
         raise
-    except (TypeError, ValueError, IndexError, RuntimeError) as error:
+    except (TypeError, ValueError, LookupError, AttributeError, AssertionError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:200]
-        raise CaptureError(f"{loaded.family} does not generate step by step: {reason}") from error
+        raise CaptureError(f"{loaded.family} {failure}: {reason}") from error
