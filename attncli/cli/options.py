@@ -68,6 +68,17 @@ Device = Annotated[
 ]
 Offline = Annotated[bool, typer.Option("--offline", help="Do not contact the hub.")]
 
+FieldName = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Lines are JSON objects; this field is the text.")
+]
+PairFieldName = Annotated[
+    str | None, typer.Option(metavar="NAME", help="The field with the second sentence or target text.")
+]
+SkipErrors = Annotated[
+    bool, typer.Option("--skip-errors", help="Exit with 0 even if some lines cannot be used.")
+]
+BatchSize = Annotated[int, typer.Option(metavar="N", min=1, help="Texts at once.")]
+
 Stride = Annotated[
     int | None,
     typer.Option(
@@ -76,6 +87,16 @@ Stride = Annotated[
         help="Read a text that is too long for the model in windows that advance by N tokens.",
     ),
 ]
+Images = Annotated[
+    list[str] | None,
+    typer.Option("--image", metavar="FILE", help="A picture that the text is about; repeatable."),
+    Choices(paths=FILES),
+]
+IMAGE_RULES = (
+    Rule("--image", needs="@pretrained", hint="--model names one"),
+    Rule("--image", excludes="--pair --stride --truncate --fast", hint="leave it out"),
+)
+
 STRIDE_RULES = (
     Rule("--stride", needs="@pretrained", hint="--model names one"),
     Rule(

@@ -67,5 +67,6 @@ def _whole(source: Opened) -> _Whole:
     if isinstance(source, StridedSource):
         return source.first
     whole = source.whole if isinstance(source, GeneratedSource) else source
-    assert isinstance(whole, _Whole)
+    if not isinstance(whole, _Whole):
+        raise UsageError("--measure: not of what is read in this way", "leave out --measure")
     return whole

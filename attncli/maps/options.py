@@ -9,7 +9,9 @@ import typer
 
 from attncli.cli.choices import Choices, entries_of
 from attncli.cli.options import (
+    IMAGE_RULES,
     STRIDE_RULES,
+    Images,
     KeyTokens,
     KindName,
     Numbers,
@@ -30,8 +32,10 @@ class ShowOptions:
 
     rules: ClassVar = (
         *STRIDE_RULES,
+        *IMAGE_RULES,
         Rule("--query", excludes="--rows", hint="give one of them"),
         Rule("--raw", needs="--measure", hint="add --measure norm, or another"),
+        Rule("--measure", excludes="--each-line", unless="weight", hint="measure one text at a time"),
     )
 
     pair: PairText = None
@@ -57,6 +61,7 @@ class ShowOptions:
     top: Annotated[
         int | None, typer.Option(metavar="K", min=1, help="List only the K strongest keys of each row.")
     ] = None
+    image: Images = None
 
     measure: Annotated[
         str,
@@ -89,13 +94,17 @@ class MaskOptions:
             hint="with --model, mask takes one text and no sizes or settings",
         ),
         Rule("--layer", needs="--model", unless="all", hint="for a pattern's own layer: --set layer=N"),
-        Rule("--kind --pair --stride --expect --padded", needs="--model", hint="--model names one"),
+        Rule(
+            "--kind --pair --stride --expect --padded --each-line", needs="--model", hint="--model names one"
+        ),
         Rule("--padded", needs="--expect", hint=_PADDED),
         Rule("--padded", needs="--file", hint=_PADDED),
         Rule("--padded", excludes="NAME -", hint=_PADDED),
+        Rule("--padded --expect", excludes="--each-line"),
         Rule("TEXT", excludes="--file", hint="give one of them"),
         Rule("TEXT --file", excludes="--seq-len --key-len", hint="give one of them"),
         *STRIDE_RULES,
+        *IMAGE_RULES,
     )
 
     name: Annotated[
@@ -131,6 +140,7 @@ class MaskOptions:
     kind: KindName = None
     layer: Numbers = "all"
     stride: Stride = None
+    image: Images = None
     expect: Annotated[
         list[str] | None,
         typer.Option(

@@ -19,7 +19,7 @@ from attncli.models.adapters import WITHOUT, Adapter, fetch_adapter, find_adapte
 from attncli.models.folder_check import check_folder, check_gguf, check_tokenizer_files
 from attncli.models.folders import is_gguf, may_reach_hub, missing_model, resolve_model_folder
 from attncli.models.refusals import Asked, no_head
-from attncli.models.towers import check_whole, has_towers, tower
+from attncli.models.towers import class_of, has_towers, mark_as_two_stacks, tower, writes_of_pictures
 from attncli.models.vocabulary_check import check_vocabulary
 from attncli.record import Kind
 
@@ -259,9 +259,7 @@ def _load_model(where: str | Path, options: LoadOptions, *, picture: bool) -> tu
         keywords |= {"device_map": options.device_map, "offload_folder": options.offload_folder}
     config = AutoConfig.from_pretrained(_place(where), **_common(where, options))
     name = safe_label(str(where))
-    in_towers = not options.head and has_towers(config)
-    if in_towers:
-        check_whole(config, name)
+    in_towers = not options.head and has_towers(config) and not writes_of_pictures(config)
     check_quantisation(config, where if isinstance(where, Path) else None, name)
     with whole_report():
         model, report = _model_class(config, options).from_pretrained(
@@ -275,6 +273,7 @@ def _load_model(where: str | Path, options: LoadOptions, *, picture: bool) -> tu
         raise no_head(name)
     more = further_layers(model, report["unexpected_keys"])
     notes = (f"the checkpoint has more layers than config.json names ({min(more)}, …)",) if more else ()
+    mark_as_two_stacks(model)
     if in_towers:
         model = tower(model, name, picture=picture)
     return (model if options.device_map is not None else model.to(options.device)).eval(), notes
@@ -282,12 +281,16 @@ def _load_model(where: str | Path, options: LoadOptions, *, picture: bool) -> tu
 
 def _model_class(config: Any, options: LoadOptions) -> Any:
     from transformers import AutoModel, AutoModelForCausalLM, AutoModelForSeq2SeqLM
+    from transformers import AutoModelForImageTextToText as ImageText
     from transformers import AutoModelForSpeechSeq2Seq as Speech
 
-    if not options.head:
-        return AutoModel
+    whole = class_of(config)
+    if not options.head or type(config) not in AutoModel._model_mapping:
+        return AutoModel if whole is None else whole
     if type(config) in Speech._model_mapping:
         return Speech
+    if type(config) in ImageText._model_mapping and not config.is_encoder_decoder:
+        return ImageText
     return AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
 
 
@@ -299,8 +302,9 @@ def _check_device_map(options: LoadOptions) -> None:
         hint = did_you_mean(options.device_map, DEVICE_MAPS)
         raise UsageError(f"--device-map {options.device_map}: unknown device map", hint)
     if find_spec("accelerate") is None:
-        hint = "pip install accelerate (or attncli[big])"
-        raise UsageError("--device-map needs accelerate, which is not installed", hint)
+        raise UsageError(
+            "--device-map needs accelerate, which is not installed", 'pip install "attncli[big]"'
+        )
 
 
 def _place(where: str | Path) -> str | Path:

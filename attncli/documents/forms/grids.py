@@ -13,6 +13,7 @@ from attncli.documents.forms.common import (
     Form,
     Fraction,
     Kind,
+    OfText,
     Positive,
     Real,
     Size,
@@ -147,6 +148,14 @@ class ShownHead(Weights, Placed):
     name: NotRequired[
         Annotated[str, about("A name of its own, where layer and head do not tell it from the others.")]
     ]
+    on_pictures: NotRequired[
+        Annotated[
+            Fraction,
+            about(
+                "Of a text with pictures: mean weight on their tokens, over the rows shown that can see them."
+            ),
+        ]
+    ]
 
 
 class ComparedVariant(Weights, MaybePlaced):
@@ -240,7 +249,7 @@ class Grid(Document):
     key_tokens: Annotated[list[Token], about("One for each column.")]
 
 
-class Shown(Grid):
+class Shown(Grid, OfText):
     """The JSON of attncli show."""
 
     command: Annotated[Literal["show"], MADE_BY]
@@ -271,7 +280,7 @@ class Shown(Grid):
     ]
 
 
-class Mask(Grid):
+class Mask(Grid, OfText):
     """The JSON of attncli mask."""
 
     command: Annotated[Literal["mask"], MADE_BY]
