@@ -19,6 +19,7 @@ EXAMPLES = (
     'attncli explain "The animal was too tired." -m ./smollm2-135m --query tired --layer 20 --head 3',
     'attncli explain "The animal was too tired." -m ./all-minilm-l6-v2 --diagram',
     'attncli explain "CCO" -m ./annalog-marian --pair "CCO" --kind cross --query 2 -o steps.md',
+    'attncli explain "The capital of France is" -m ./smollm2-135m --to " Paris"',
     "attncli explain scaling -o scaling.svg",
     "attncli explain order",
 )
@@ -33,12 +34,14 @@ def explain(
     output: OutputOptions,
 ) -> None:
     """Explain one row of attention, or a topic."""
-    from attncli.explain.run import explain_order, explain_row, explain_scaling, topic_of
+    from attncli.explain.run import explain_logit, explain_order, explain_row, explain_scaling, topic_of
 
     topic = topic_of(text)
     if topic == "scaling":
         explain_scaling(scratch.seed or 0, output)
     elif topic == "order":
         explain_order(scratch, output)
+    elif choice.to is not None:
+        explain_logit(text, choice, model, scratch, output)
     else:
         explain_row(text, choice, model, scratch, output)

@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import typer
 
 from attncli.cli.options import KindName, OneNumber, PairText
+from attncli.cli.rules import Rule
 
 
 @dataclass(frozen=True, slots=True)
 class ExplainOptions:
     """Which row is explained, and how much of it is listed."""
 
+    rules: ClassVar = (
+        Rule("--to", excludes="--layer --head --kind --diagram --dims", hint="--to looks at all layers"),
+    )
+
     query: Annotated[
         str | None,
         typer.Option(metavar="TOKEN", help="The row: it, it:2, or a position; the last word by default."),
+    ] = None
+    to: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TOKEN",
+            help="What each head, feed-forward network and the embedding add to this next token's logit after "
+            'the row: " Paris", with its blank.',
+        ),
     ] = None
     layer: OneNumber = None
     head: OneNumber = None

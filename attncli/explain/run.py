@@ -24,7 +24,7 @@ def topic_of(text: TextInput) -> Literal["scaling", "order"] | None:
 
     It is a text after ``--``, and with any option that only a text needs.
     """
-    of_text = ("--model", "--query", "--pair", "--kind", "--layer", "--head", "--file", "--diagram")
+    of_text = ("--model", "--query", "--pair", "--kind", "--layer", "--head", "--file", "--diagram", "--to")
     if "--" in ARGV.get() or not GIVEN.get().keys().isdisjoint(of_text):
         return None
     return cast(Literal["scaling", "order"], text.text) if text.text in TOPICS else None
@@ -61,6 +61,34 @@ def explain_row(
     made = provenance(run)
     view = explained_view(row, run, made, top=choice.top, dims=choice.dims, notes=(*notes, *why))
     deliver(view, plan)
+
+
+def explain_logit(
+    text: TextInput,
+    choice: ExplainOptions,
+    model: ModelOptions,
+    scratch: ScratchOptions,
+    output: OutputOptions,
+) -> None:
+    """Explain a token's logit: what each part of a decoder adds to it."""
+    from attncli.cli.common import plan_output, provenance, tell_checks
+    from attncli.cli.output import deliver
+    from attncli.models.opening import open_source
+
+    plan = plan_output(output, "HeadRanking", default="table")
+    source = open_source(text.read("explain"), choice.pair, model, scratch, output, head=True)
+
+    from attncli.explain.logit import attribute
+    from attncli.explain.logit_view import logit_view
+    from attncli.explain.next_token import next_token
+
+    token, notes = next_token(source, str(choice.to))
+    queries = source.axes("decoder")[0]
+    position, more = _position(queries, choice.query or str(len(queries) - 1))
+    found, run = attribute(source, cast(int, token.id), position)
+    tell_checks(run, output)
+    row = queries[position]
+    deliver(logit_view(found, run, row, token, provenance(run), choice.top, (*notes, *more)), plan)
 
 
 def _number(text: str | None, what: str) -> int | None:

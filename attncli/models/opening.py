@@ -47,11 +47,14 @@ def open_source(
     writing: GenerationOptions | None = None,
     stride: int | None = None,
     images: Sequence[str] = (),
+    *,
+    head: bool = False,
 ) -> Opened:
     """Open what the user named: a pretrained model, one that comes with attncli, or the untrained one.
 
     Args:
         images: Names of the pictures that the text is about.
+        head: Whether the model is to predict tokens.
         writing: What the model is to write, and whether the text is a message to it.
         stride: By how many tokens windows advance over a text that is longer than the model reads.
 
@@ -90,7 +93,7 @@ def open_source(
             model.model,
             text,
             pair,
-            options=load_options(model),
+            options=replace(load_options(model), head=head),
             truncate=model.truncate,
             verify=not model.no_verify,
             fast=model.fast,

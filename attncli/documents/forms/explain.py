@@ -194,6 +194,49 @@ class ExplainedSteps(Document):
     diagram: Annotated[list[DiagramNode], about("The data-flow.")]
 
 
+class HeadLogit(TypedDict):
+    """What one head adds."""
+
+    kind: Kind
+    layer: Annotated[Count, about("The layer's true index.")]
+    head: Annotated[Count, about("The query head.")]
+    logit: Annotated[Real, about("What it adds.")]
+    keys: Annotated[
+        list[Real] | None, about("What of it comes from each key; null where that cannot be told apart.")
+    ]
+
+
+class NetworkLogit(TypedDict):
+    """What one layer's feed-forward network adds."""
+
+    layer: Annotated[Count, about("The layer's true index.")]
+    logit: Annotated[Real, about("What it adds.")]
+
+
+class ExplainedLogit(Document):
+    """What each part of a decoder adds to one token's logit."""
+
+    command: Annotated[Literal["explain"], MADE_BY]
+    topic: Annotated[Literal["logit"], about("What was explained.")]
+    source: Source
+    query_token: Annotated[Token, about("The position after which the token would come.")]
+    token: Annotated[Token, about("The token whose logit it is.")]
+    logit: Annotated[Real, about("As the model gives it. All parts sum to it.")]
+    probability: Annotated[Fraction, about("After softmax over all tokens.")]
+    rank: Annotated[Positive, about("Among all tokens, 1 for the likeliest.")]
+    norm_scale: Annotated[
+        Size | None, about("What the final norm divided by at this position; null for no final norm.")
+    ]
+    factor: Annotated[Real, about("By how much the logit was changed after the unembedding.")]
+    after: Annotated[Literal["scale", "soft-cap"] | None, about("By what; null where it was not.")]
+    error: Annotated[Real, about("The parts' sum less the logit.")]
+    embedding: Annotated[Real, about("What the embedding adds.")]
+    biases: Annotated[Real, about("What the biases of output projections, norms and unembedding add.")]
+    heads: Annotated[list[HeadLogit], about("Every head, in the order of the layers.")]
+    feed_forward: Annotated[list[NetworkLogit], about("Every layer's feed-forward network.")]
+    key_tokens: Annotated[dict[str, list[Token]], about("The keys of each kind of attention.")]
+
+
 class ExplainedScaling(Document):
     """What 1/√d_k does."""
 
@@ -224,8 +267,8 @@ class ExplainedOrder(Document):
 FORMS = {
     "explain": Form(
         "Attention, explained",
-        "The JSON of attncli explain: every step of one row of attention with its numbers, or what scaling or position "
-        "encoding does.",
-        (ExplainedSteps, ExplainedScaling, ExplainedOrder),
+        "The JSON of attncli explain: every step of one row of attention with its numbers, what each part of a model "
+        "adds to a logit, or what scaling or position encoding does.",
+        (ExplainedSteps, ExplainedLogit, ExplainedScaling, ExplainedOrder),
     )
 }
