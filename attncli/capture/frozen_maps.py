@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attncli.capture.projections import Leaf, same, shaped, tolerance, weight_of
+from attncli.capture.projections import Leaf, is_leaf, same, shaped, tolerance, weight_of
 
 _FAR = 1000.0
 """Vectors so long are given that what a norm adds to the variance does not count."""
@@ -46,12 +46,9 @@ def freeze(leaf: Leaf, shape: torch.Size) -> Frozen | None:
         shape: ``(positions, dim)`` of the vectors.
     """
     given, made = shaped(leaf.input, shape), shaped(leaf.output, shape)
-    if (
-        given is None
-        or made is None
-        or leaf.input.shape[-1] != shape[-1]
-        or weight_of(leaf.module) is not None
-    ):
+    if given is None or made is None or leaf.input.shape[-1] != shape[-1]:
+        return None
+    if weight_of(leaf.module) is not None or not is_leaf(leaf.module):
         return None
     given, made, near = given.double(), made.double(), tolerance(leaf.output)
     dice = torch.Generator().manual_seed(0)

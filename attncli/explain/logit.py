@@ -20,50 +20,14 @@ from torch import Tensor, nn
 
 from attncli.attention.operation import AttentionOperation
 from attncli.capture.checks import where
-from attncli.capture.frozen_maps import Frozen, freeze
 from attncli.capture.layer_parts import LayerParts, find_parts
-from attncli.capture.projections import Leaf, Leaves, same, shaped, tolerance
-from attncli.errors import CaptureError, UsageError
+from attncli.capture.projections import Leaf, Leaves, shaped
+from attncli.explain.unembedding import SUM_TOLERANCE, Ending, refused, unembedding
 from attncli.models.opening import Opened
-from attncli.models.pretrained import PretrainedSource
-from attncli.models.trained import TrainedSource
 from attncli.record import AttentionLayer, Request, Run, WeightBlock
 
-SUM_TOLERANCE = 1e-4
-"""How far the parts' sum may be from the model's own logit, relative to it where that is over 1."""
-
-
-@dataclass(frozen=True)
-class Unembedding:
-    """How logits are made: ``vector · (what the module is given) + bias`` for one token.
-
-    Args:
-        module: Is given the last vectors, after the final norm.
-    """
-
-    module: nn.Module
-    vector: Float[Tensor, " model_dim"]
-    bias: float
-
-
-def unembedding(source: Opened, token: int) -> tuple[nn.Module, Unembedding]:
-    """Return a source's network, and how it makes a token's logit.
-
-    Raises:
-        UsageError: It predicts no tokens.
-    """
-    if isinstance(source, TrainedSource) and "decoder" in source.kinds:
-        model = source.model
-        vector = model.embedding.weight[token] @ model.head.weight * model.shape.d_model**-0.5
-        return model, Unembedding(model.head, vector.detach(), 0.0)
-    head = source.network.get_output_embeddings() if isinstance(source, PretrainedSource) else None  # type: ignore[operator]
-    if head is None or not isinstance(getattr(head, "weight", None), Tensor) or "decoder" not in source.kinds:
-        raise UsageError(
-            "--to: this model predicts no next token", "name a decoder with a language-model head"
-        )
-    bias = getattr(head, "bias", None)
-    vector = head.weight[token].detach()
-    return source.network, Unembedding(head, vector, 0.0 if bias is None else float(bias.detach()[token]))
+_NEAR = 1e-4
+"""How far streams that should be the same may be apart, relative to the largest number."""
 
 
 @dataclass(frozen=True)
@@ -131,98 +95,8 @@ def attribute(source: Opened, token: int, position: int) -> tuple[Attribution, R
     finally:
         handle.remove()
     with torch.inference_mode():
-        ending = _Ending.of(last, head, logits[-1], token, position)
+        ending = Ending.of(last, head, logits[-1], token, position)
         return stream.attribution(ending), run
-
-
-def _refused(what: str, hint: str | None = None) -> CaptureError:
-    return CaptureError(f"this logit cannot be written as a sum of the model's parts: {what}", hint)
-
-
-@dataclass(frozen=True)
-class _Ending:
-    """How a logit comes from the last stream: ``logit = direction · stream + rest``.
-
-    Args:
-        stream: All positions' last vectors, before the final norm.
-    """
-
-    stream: Tensor
-    direction: Tensor
-    rest: float
-    logits: Tensor
-    token: int
-    scale: float | None
-    factor: float
-    how: str
-
-    @classmethod
-    def of(
-        cls, ran: tuple[Leaf, ...], unembedding: Unembedding, logits: Tensor, token: int, position: int
-    ) -> _Ending:
-        given = next((leaf.input for leaf in reversed(ran) if leaf.module is unembedding.module), None)
-        if given is None or given.dim() != 3:
-            raise _refused("what the unembedding is given was not seen")
-        given = given[0].float()
-        norm, stream, times = _final_norm(ran, given)
-        vector = unembedding.vector.double().to(given.device)
-        made = float(vector @ given[position].double()) + unembedding.bias
-        factor, how = _changed_after(ran, unembedding, logits, token, position, made)
-        scale, rest, direction = None, unembedding.bias, times * vector
-        if norm is not None:
-            scale = float(norm.scales[position])
-            rest += times * float(vector @ norm.bias)
-            direction = times * norm.back(vector) / scale
-        return cls(stream, factor * direction, factor * rest, logits, token, scale, factor, how)
-
-
-def _final_norm(ran: tuple[Leaf, ...], given: Tensor) -> tuple[Frozen | None, Tensor, float]:
-    """Find the norm before the unembedding, what it was given, and what its output was multiplied by."""
-    for leaf in reversed(ran):
-        made, before = shaped(leaf.output, given.shape), shaped(leaf.input, given.shape)
-        if made is None or before is None:
-            continue
-        times = float((made * given).sum() / made.square().sum().clamp(min=1e-30))
-        if not same(times * made, given, tolerance(leaf.output)):
-            continue
-        norm = freeze(leaf, given.shape)
-        if norm is not None and not same(made, before, tolerance(leaf.output)):
-            return norm, before, times
-    return None, given, 1.0
-
-
-def _changed_after(
-    ran: tuple[Leaf, ...], unembedding: Unembedding, logits: Tensor, token: int, position: int, made: float
-) -> tuple[float, str]:
-    """Return what a logit was multiplied by after the unembedding, and by what kind of step."""
-    logit = float(logits[token])
-    if abs(logit - made) <= SUM_TOLERANCE * max(1.0, abs(logit)):
-        return 1.0, ""
-    output = next(leaf.output for leaf in reversed(ran) if leaf.module is unembedding.module)
-    before = output[0, position].double()
-    if before.shape != logits.shape or abs(float(before[token]) - made) > SUM_TOLERANCE * max(1.0, abs(made)):
-        raise _refused("its unembedding does something else besides")
-    factor = logit / made
-    near = SUM_TOLERANCE * float(before.abs().max())
-    if bool(((before * factor - logits) / factor).abs().max() <= near):
-        return factor, "scale"
-    # A soft-cap c·tanh(z / c) keeps signs, and bends large numbers only: c is found from the largest.
-    largest = int(before.abs().argmax())
-    cap = _cap(abs(float(before[largest])), abs(float(logits[largest])))
-    if cap is not None and bool((cap * (before / cap).tanh() - logits).abs().max() <= near):
-        return factor, "soft-cap"
-    raise _refused("what becomes of its logits after the unembedding is neither a scale nor a soft-cap")
-
-
-def _cap(before: float, after: float) -> float | None:
-    """Solve ``after = cap · tanh(before / cap)`` for the cap, which the left side rises with."""
-    if not 0 < after < before:
-        return None
-    low, high = after, 1e9
-    for _ in range(200):
-        cap = (low * high) ** 0.5
-        low, high = (cap, high) if cap * torch.tensor(before / cap).tanh().item() < after else (low, cap)
-    return high
 
 
 @dataclass(frozen=True)
@@ -233,7 +107,8 @@ class _Layer:
         heads: What each head adds to the stream, before the branch's scale is divided by.
         stream: All positions' vectors before it.
         added: What is added to them.
-        network: What the layer's feed-forward network adds after it; None before that is known.
+            outputs: What modules gave after it; empty when that is looked at.
+        network: Whether a feed-forward network's output is in the stream after it.
     """
 
     layer: AttentionLayer
@@ -245,6 +120,7 @@ class _Layer:
     row: Float[Tensor, "heads key"]
     value: Float[Tensor, "value_heads key value_dim"]
     outputs: tuple[Tensor, ...]
+    network: bool = False
 
 
 @dataclass
@@ -267,7 +143,7 @@ class _Stream:
         if layer.kind == "encoder":
             return None
         if not self.layers and layer.index:
-            raise _refused(f"its first {layer.index} layers have no attention")
+            raise refused(f"its first {layer.index} layers have no attention")
         self._open, self._row = layer, None
         return Request(None, range(self.position, self.position + 1))
 
@@ -291,14 +167,14 @@ class _Stream:
         if layer is None:
             return
         if operation is None or operation.value is None or output is None or row is None:
-            raise _refused(f"the values of {where(layer)} were not seen")
+            raise refused(f"the values of {where(layer)} were not seen")
         parts = find_parts(self._before, ran, output[0].transpose(0, 1))
         if parts is None:
-            raise _refused(f"the output projection of {where(layer)} was not found")
+            raise refused(f"the output projection of {where(layer)} was not found")
         if parts.sum is None:
-            raise _refused(f"where {where(layer)} is added to the residual stream was not seen")
+            raise refused(f"where {where(layer)} is added to the residual stream was not seen")
         if parts.after is not None:
-            raise _refused(f"{where(layer)} norms the residual stream itself (post-norm)")
+            raise refused(f"{where(layer)} norms the residual stream itself (post-norm)")
         weight = parts.projection.weight.double().view(layer.heads, -1, parts.projection.output.shape[1])
         given = parts.projection.given[self.position].double().view(layer.heads, -1, 1)
         heads = (weight * given).sum(1)
@@ -313,7 +189,7 @@ class _Stream:
         outputs = (shaped(leaf.output, shape) for leaf in ran)
         value = operation.value[0].double()
         row = nn.functional.pad(row, (0, operation.keys - row.shape[1]))
-        self._check_before(layer, parts.sum.stream)
+        self._look_back(parts.sum.stream, where(layer))
         self.layers.append(
             _Layer(
                 layer, parts, parts.sum.stream, parts.branch_output.float(), heads, biases, row.double(), value,
@@ -321,42 +197,40 @@ class _Stream:
             )
         )  # fmt: skip
 
-    def _check_before(self, layer: AttentionLayer, stream: Tensor) -> None:
-        if self.layers:
-            self._check(self.layers[-1], stream, where(layer))
-            self.layers[-1] = replace(self.layers[-1], outputs=())
-
-    def _check(self, before: _Layer, stream: Tensor, here: str) -> None:
+    def _look_back(self, stream: Tensor, here: str) -> None:
         """Refuse a stream that is not the one before, what attention added, and what one module gave, or nothing."""
-        near = 1e-4
+        if not self.layers:
+            return
+        before = self.layers[-1]
         if stream.shape == before.stream.shape:
             rest = stream - before.stream - before.added
-            scale = stream.abs().amax()
-            if bool((rest.abs().amax() <= near * scale).item()):
+            limit = _NEAR * float(stream.abs().amax())
+            network = float(rest.abs().amax()) > limit
+            given = (float((rest - output).abs().amax()) <= limit for output in before.outputs)
+            if not network or any(given):
+                self.layers[-1] = replace(before, outputs=(), network=network)
                 return
-            for output in before.outputs:
-                if bool(((rest - output).abs().amax() <= near * scale).item()):
-                    return
-        raise _refused(
+        raise refused(
             f"between {where(before.layer)} and {here} the residual stream changes by more than one part's output",
             "of models in half precision: --dtype float32",
         )
 
-    def attribution(self, ending: _Ending) -> Attribution:
+    def attribution(self, ending: Ending) -> Attribution:
         """Put the parts together.
 
         Raises:
             CaptureError: Their sum is not the model's logit.
         """
         if not self.layers:
-            raise _refused("no attention of a decoder was seen")
-        self._check(self.layers[-1], ending.stream, "the end")
+            raise refused("no attention of a decoder was seen")
+        self._look_back(ending.stream, "the end")
         at, direction = self.position, ending.direction
         heads, networks, biases = list[HeadPart](), dict[int, float](), ending.rest
         streams = [one.stream[at].double() for one in self.layers] + [ending.stream[at].double()]
         for one, after in zip(self.layers, streams[1:], strict=True):
             network = after - one.stream[at].double() - one.heads.sum(0) - one.biases
-            networks[one.layer.index] = networks.get(one.layer.index, 0.0) + float(network @ direction)
+            if one.network:
+                networks[one.layer.index] = networks.get(one.layer.index, 0.0) + float(network @ direction)
             biases += float(one.biases @ direction)
             heads += [
                 HeadPart(one.layer, head, float(vector @ direction), _by_key(one, head, direction, at))
@@ -366,7 +240,7 @@ class _Stream:
         logit = float(ending.logits[ending.token])
         error = embedding + sum(one.logit for one in heads) + sum(networks.values()) + biases - logit
         if not abs(error) <= SUM_TOLERANCE * max(1.0, abs(logit)):
-            raise _refused(
+            raise refused(
                 f"the parts sum to {logit + error:.6g}, the model's is {logit:.6g}", "--dtype float32"
             )
         rank = 1 + int((ending.logits > ending.logits[ending.token]).sum())
