@@ -55,10 +55,8 @@ def _check_contribution(source: Opened, kind: Kind) -> None:
             "--measure norm",
         )
     if isinstance(source, StridedSource | GeneratedSource):
-        option = "--stride" if isinstance(source, StridedSource) else "--generate"
         raise UsageError(
-            f"--measure contribution reads a whole text at once, and {option} does not",
-            f"leave out {option}, or ask for --measure norm",
+            "--measure contribution reads a whole text at once, not windows or steps", "--measure norm"
         )
 
 

@@ -36,6 +36,12 @@ class ShowOptions:
         Rule("--query", excludes="--rows", hint="give one of them"),
         Rule("--raw", needs="--measure", hint="add --measure norm, or another"),
         Rule("--measure", excludes="--each-line", unless="weight", hint="measure one text at a time"),
+        Rule(
+            "--measure",
+            excludes="--generate --stride",
+            unless="weight value norm",
+            hint="--measure contribution reads a whole text at once; --measure norm does not need to",
+        ),
     )
 
     pair: PairText = None

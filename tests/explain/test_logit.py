@@ -1,13 +1,16 @@
 """A logit is the sum of what the model's parts add to it, as transformers' own modules say; or it is refused."""
 
+import json
 from collections.abc import Callable
 from typing import Any
 
+import jsonschema
 import pytest
 import tiny
 import torch
 from commandline import Cli
 
+from attncli.commands.schema import schema_text
 from attncli.errors import CaptureError, UsageError
 from attncli.explain.logit import Attribution, attribute
 from attncli.explain.next_token import next_token
@@ -141,6 +144,12 @@ def test_the_command_shows_the_sum_the_heads_and_where_from(cli: Cli) -> None:
     assert (result.code, result.err) == (0, "")
     for shown in ("What adds up to the logit", "from these tokens", "rank", "final norm"):
         assert shown in result.out
+
+
+def test_the_document_follows_its_schema(cli: Cli) -> None:
+    document = json.loads(cli("explain", "the animal was too tired", "--to", " the", "--json").out)
+    jsonschema.validate(document, json.loads(schema_text("explain")))
+    assert len(document["heads"][0]["keys"]) == len(document["key_tokens"]["decoder"])
 
 
 def test_the_option_looks_at_all_layers(cli: Cli) -> None:
