@@ -315,6 +315,10 @@ class OutputOptions:
             help="Write a file in the format of its ending. Repeatable; - is stdout.",
         ),
     ] = None
+    open: Annotated[
+        bool,
+        typer.Option("--open", help="Open the first file that is written; without -o an HTML page."),
+    ] = False
     color: Annotated[
         str, typer.Option(metavar="WHEN", help="auto, always or never."), Choices(COLOR_CHOICES)
     ] = "auto"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext, redirect_stderr
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.util import find_spec
@@ -107,7 +108,21 @@ class Loaded:
         return ", ".join(dict.fromkeys(names)) or str(self.model.device)
 
 
+KEPT: ContextVar[dict[object, Loaded] | None] = ContextVar("KEPT", default=None)
+"""Where set, what was loaded is put there, and taken from there when it is asked for again."""
+
+
 def load(name: str, options: LoadOptions | None = None, *, tokenizer: bool = True) -> Loaded:
+    """Load a model, or take it from `KEPT`; see `load_afresh`."""
+    kept, place = KEPT.get(), (name, repr(options or LoadOptions()), tokenizer)
+    if kept is None:
+        return load_afresh(name, options, tokenizer=tokenizer)
+    if place not in kept:
+        kept[place] = load_afresh(name, options, tokenizer=tokenizer)
+    return kept[place]
+
+
+def load_afresh(name: str, options: LoadOptions | None = None, *, tokenizer: bool = True) -> Loaded:
     """Load a model by folder, by name from the hub's cache, or from the hub.
 
     Args:
