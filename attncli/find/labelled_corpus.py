@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 from attncli.cli.common import choose_kind, provenance
 from attncli.cli.progress import counted
 from attncli.errors import ModelError, UsageError
-from attncli.find.words import Search, require_offsets
+from attncli.find.words import Search
 from attncli.inputs.corpus import BadLine
 from attncli.inputs.labelled_pairs import Pair, PairSet, read_pairs, refuse_lines
 from attncli.labels import safe_label
 from attncli.models.opening import check_reads, load_model
+from attncli.observers.words import require_offsets
 from attncli.record import Kind, Run, Span, Tokens
 from attncli.view import HeadRanking
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from attncli.cli.common import choose_kind, provenance
 from attncli.cli.options import ModelOptions, OutputOptions, ScratchOptions, TextInput
-from attncli.errors import CaptureError, UsageError
+from attncli.errors import UsageError
 from attncli.find.options import FindOptions, WordOptions
 from attncli.labels import safe_label
 from attncli.models.opening import Opened, open_source
@@ -152,7 +152,7 @@ def _question(
 def _place(tokens: Tokens, texts: Sequence[str], spec: str, option: str) -> tuple[Span, range]:
     """Find a word that the user named: its characters, and the places of its tokens."""
     from attncli.inputs.token_selection import pick_one
-    from attncli.observers.words import places_of, word_starts, word_tokens
+    from attncli.observers.words import places_of, require_offsets, word_starts, word_tokens
 
     require_offsets(tokens)
     span = pick_one(word_tokens(tokens, word_starts(tokens)), tokens, spec, option, texts)
@@ -160,16 +160,6 @@ def _place(tokens: Tokens, texts: Sequence[str], spec: str, option: str) -> tupl
     if places is None:
         raise UsageError(f"{option} {safe_label(spec)}: no token stands for it")
     return span, places
-
-
-def require_offsets(tokens: Tokens) -> None:
-    """Refuse tokens that do not say which characters they stand for.
-
-    Raises:
-        CaptureError: None of them does.
-    """
-    if all(token.special or token.start is None for token in tokens):
-        raise CaptureError("the tokenizer gives no offsets, so that no word can be found")
 
 
 def _quoted(text: str) -> str:

@@ -187,6 +187,8 @@ class MapRequest:
         self.layers.refuse_missing(run, self.kind, self.source.depth(self.kind))
         matrices = kept.matrices()
         if merging:
+            for tokens in (queries, keys):
+                words.require_offsets(tokens)
             starts = words.word_starts(queries), words.word_starts(keys)
             matrices = tuple(words.merge(matrix, *starts) for matrix in matrices)
             queries, keys = words.word_tokens(queries, starts[0]), words.word_tokens(keys, starts[1])

@@ -160,6 +160,20 @@ def _load(name: str, options: LoadOptions, tokenizer: bool, picture: bool) -> Lo
     return Loaded(name, model, made, options, folder, notes=notes)
 
 
+def tokenizer_of(name: str, options: LoadOptions) -> Any:
+    """Load a model's tokenizer alone.
+
+    Raises:
+        ModelError: It is not available.
+    """
+    folder = resolve_model_folder(name, options.revision or "main")
+    if folder is None and (options.offline or not may_reach_hub()):
+        raise missing_model(name)
+    _quiet_transformers()
+    with _translated(name, options):
+        return _load_tokenizer(folder or name, options)
+
+
 def config_of(name: str, options: LoadOptions) -> Any:
     """Read a model's config alone; of an adapter, its base model's.
 

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from attncli.errors import CaptureError
 from attncli.labels import safe_label
 from attncli.record import Span, Token, Tokens
 from attncli.view import Matrix
@@ -15,6 +16,20 @@ from attncli.written import Written, written
 
 RULE = "word pieces merged: weights on a word's pieces are summed, those of its rows averaged (Clark et al. 2019, §5)"
 """What `merge` does, for a note. Rows sum to what they summed to before. arXiv 1906.04341."""
+
+
+def require_offsets(tokens: Tokens) -> None:
+    """Refuse tokens of a text that do not say which characters they stand for.
+
+    Raises:
+        CaptureError: Some do not.
+    """
+    given = (token for token in tokens if not token.special and token.segment != "generated")
+    if any(token.id is not None and token.start is None for token in given):
+        raise CaptureError(
+            "the model's tokenizer does not say where its tokens stand in this text, so that there are no words",
+            "its tokens can be shown and named by position",
+        )
 
 
 def word_starts(tokens: Tokens) -> list[int]:
