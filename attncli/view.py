@@ -61,8 +61,8 @@ class Matrix:
         values: ``(rows, columns)`` float32; weights between 0 and 1, or 0 and 1 for a mask.
         allowed: ``(rows, columns)``; None where every pair is allowed. Forbidden cells are drawn apart from zeros.
         kind: ``encoder``, ``decoder``, ``cross``; None for a pattern that belongs to no model.
-        layer: True layer index, or ``mean``; None for a pattern.
-        head: Query head, or ``mean``; None for a pattern or where all heads are alike.
+        layer: True layer index, ``mean`` or ``max``; None for a pattern.
+        head: Query head, ``mean`` or ``max``; None for a pattern or where all heads are alike.
         kv_head: The key/value head that the query head reads, where there are fewer of them.
         label: A name of its own, where layer and head do not tell it from the others: a variant's.
         listed: Where set, all that is known of the matrix; `values` is empty. Only formats that list take it.
@@ -71,8 +71,8 @@ class Matrix:
     values: NDArray[np.float32]
     allowed: NDArray[np.bool_] | None = None
     kind: str | None = None
-    layer: int | Literal["mean"] | None = None
-    head: int | Literal["mean"] | None = None
+    layer: int | Literal["mean", "max"] | None = None
+    head: int | Literal["mean", "max"] | None = None
     kv_head: int | None = None
     label: str | None = None
     listed: Listed | None = None
@@ -95,12 +95,12 @@ class Matrix:
         >>> Matrix(np.zeros((1, 1), np.float32), kind="encoder", layer=4, head="mean").name
         'L4 mean'
         """
-        layer = (
-            "" if self.layer is None else ("mean of layers " if self.layer == "mean" else f"L{self.layer}")
-        )
+        layer = "" if self.layer is None else f"L{self.layer}"
+        if isinstance(self.layer, str):
+            layer = f"{self.layer} of layers "
         if self.head is None:
             return layer.strip()
-        return f"{layer} mean".strip() if self.head == "mean" else f"{layer}H{self.head}"
+        return f"{layer} {self.head}".strip() if isinstance(self.head, str) else f"{layer}H{self.head}"
 
 
 @dataclass(frozen=True, slots=True)

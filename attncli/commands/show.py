@@ -49,12 +49,11 @@ def show(
     from attncli.maps.show import MapRequest
     from attncli.models.opening import check_writing, medium_for, model_name, open_source
     from attncli.models.shipped import roles_of
-    from attncli.observers.selection import parse_selection
+    from attncli.observers.selection import parse_heads
 
     default = "table" if choice.top is not None else "heatmap"
     plan = plan_output(output, "MatrixGrid", top=choice.top, default=default)
-    layers = parse_selection("all" if choice.layer is None else choice.layer, "layer")
-    heads = parse_selection("all" if choice.head is None else choice.head, "head")
+    layers, heads = parse_heads(choice.layer, choice.head)
     check_writing(writing, model, choice.pair)
     said = text.read("show")
     medium = medium_for(said, model, output)

@@ -241,8 +241,9 @@ def _named(entry: Fields, matrix: Matrix) -> Matrix:
     )
 
 
-def _index(entry: Fields, key: str) -> int | Literal["mean"] | None:
-    return "mean" if entry.values.get(key) == "mean" else entry.count(key)
+def _index(entry: Fields, key: str) -> int | Literal["mean", "max"] | None:
+    value = entry.values.get(key)
+    return "mean" if value == "mean" else "max" if value == "max" else entry.count(key)
 
 
 def _tokens(document: Fields, key: str) -> Tokens:

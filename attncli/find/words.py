@@ -13,7 +13,7 @@ from attncli.errors import UsageError
 from attncli.find.options import FindOptions, WordOptions
 from attncli.labels import safe_label
 from attncli.models.opening import Opened, open_source
-from attncli.observers.selection import Selection, parse_selection
+from attncli.observers.selection import Selection, parse_heads
 from attncli.record import Kind, Run, Span, Tokens
 from attncli.view import HeadRanking
 
@@ -41,8 +41,7 @@ class Search:
             UsageError: They do not parse, or ask for a mean.
         """
         why = "find looks at heads one by one"
-        layers = parse_selection(wanted.layer, "layer", no_mean=why)
-        heads = parse_selection(wanted.head, "head", no_mean=why)
+        layers, heads = parse_heads(wanted.layer, wanted.head, no_mean=why)
         return cls(wanted, layers, heads, model, output)
 
     def show_command(self, text: str, file: str | None = None) -> str:

@@ -97,7 +97,7 @@ class CorpusSums(InLayers):
         if site.kind != self.kind or site.layer not in self._wanted_layers:
             return None
         assert self._batch is not None
-        heads = self.heads.resolve(site.heads)
+        heads = self.heads.of(site)
         self._open = _Open(site, heads, self._sums(len(heads)), self._sums(len(heads)))
         return Request(heads)
 

@@ -79,12 +79,11 @@ def ask(
         AttnCliError: It does not go together, or something is not available.
     """
     from attncli.heads.labels import parse_thresholds
-    from attncli.observers.selection import NO_MEAN, parse_selection
+    from attncli.observers.selection import NO_MEAN, parse_heads
 
     _check_probe(text, corpus, probe, model)
     thresholds = parse_thresholds(ranking.threshold or ())
-    layers = parse_selection(ranking.layer, "layer", no_mean=NO_MEAN)
-    heads = parse_selection(ranking.head, "head", no_mean=NO_MEAN)
+    layers, heads = parse_heads(ranking.layer, ranking.head, no_mean=NO_MEAN)
     by = _metric_to_rank_by(ranking.by, probe)
     old = _old_run(ranking.compare_to)
     state = _resumed(corpus.resume)

@@ -72,7 +72,7 @@ class HeadOverlap(InLayers):
         if site.kind != self.kind or site.layer not in self._wanted_layers:
             return None
         assert self._batch is not None
-        heads = self.heads.resolve(site.heads)
+        heads = self.heads.of(site)
         texts, queries = self._batch.rows.shape
         keys = self._batch.keys.ids.shape[1]
         values = len(heads) * len(self._wanted_layers) * texts * queries * keys

@@ -97,9 +97,11 @@ class MapRequest:
     def _least_maps(self) -> int:
         """Return how many maps there will be at least; before the model runs, its heads are not known."""
         layers, heads = self.layers, self.heads
+        if heads.named:
+            return 1 if heads.merged else len(heads.named)
         all_layers = layers.mean or layers.ranges is None
         of_layers = 1 if all_layers else len(layers.resolve(self.source.depth(self.kind)))
-        return of_layers * (1 if heads.mean or heads.ranges is None else len(set(heads.ranges)))
+        return of_layers * (1 if heads.merged or heads.ranges is None else len(set(heads.ranges)))
 
     def _rows(self, queries: Tokens) -> Sequence[int] | None:
         query, rows = self.wanted.query, self.wanted.rows
@@ -127,8 +129,8 @@ class MapRequest:
         return cast(How, asked)
 
     def _is_list(self, formats: Collection[str]) -> bool:
-        wanted, mean = self.wanted, self.layers.mean or self.heads.mean
-        return wanted.top is not None and LISTS.issuperset(formats) and not (wanted.words or mean)
+        wanted, merged = self.wanted, self.layers.mean or self.heads.merged
+        return wanted.top is not None and LISTS.issuperset(formats) and not (wanted.words or merged)
 
     def _strongest(
         self,

@@ -71,7 +71,7 @@ class StrongestKeys(InLayers):
         """Ask for the chosen heads and rows."""
         if site.kind != self.kind or site.layer not in self._wanted_layers:
             return None
-        heads = self.heads.resolve(site.heads)
+        heads = self.heads.of(site)
         shape = (len(heads), len(self._rows), self.count)
         keys, weights = np.full(shape, NO_KEY, np.int32), np.full(shape, np.nan, np.float32)
         self._kept[site.layer] = Strongest(heads, self._rows, keys, weights)

@@ -16,10 +16,14 @@ from attncli.observers.selection import Selection
 from attncli.record import AttentionLayer, Kind, Request, WeightBlock
 from attncli.view import Matrix
 
+Merged = Literal["", "mean", "max"]
+
 
 @dataclass
 class FullWeights(InLayers):
     """Keeps the weights of the layers, heads, query rows and keys asked for, or their mean over heads or layers.
+
+    Of heads it keeps the largest weight of each pair instead, where that is asked for.
 
     Args:
         kind: Which attention of the model.
@@ -55,11 +59,11 @@ class FullWeights(InLayers):
         """Ask for the chosen heads and for the range of rows that holds the chosen ones."""
         if site.kind != self.kind or site.layer not in self._wanted_layers:
             return None
-        heads = self.heads.resolve(site.heads)
+        heads = self.heads.of(site)
         if not self._kept:
             self._check_size(heads)
         if site.layer not in self._kept:
-            shape = (1 if self.heads.mean else len(heads), len(self._rows), len(self._keys))
+            shape = (1 if self.heads.merged else len(heads), len(self._rows), len(self._keys))
             self._kept[site.layer] = _Layer(
                 site, heads, np.zeros(shape, np.float32), np.zeros(shape, np.bool_)
             )
@@ -73,23 +77,26 @@ class FullWeights(InLayers):
         keys, their_keys = places_in(block.keys, self._keys)
         picked = block.weights[0][their_heads][:, their_rows][:, :, their_keys].numpy(force=True)
         if self.heads.mean:
-            layer.weights[0][_part(rows, keys)] += picked.sum(axis=0) / np.float32(len(layer.heads))
+            count = len(self.heads.named) or len(layer.heads)
+            layer.weights[0][_part(rows, keys)] += picked.sum(axis=0) / np.float32(count)
+        elif self.heads.largest:
+            before = layer.weights[0][_part(rows, keys)]
+            layer.weights[0][_part(rows, keys)] = np.maximum(before, picked.max(axis=0, initial=0.0))
         else:
             layer.weights[_part(heads, rows, keys)] = picked
         allowed: NDArray[np.bool_] | np.bool_ = np.True_
         if block.allowed is not None:
             mask = block.allowed[0] if block.allowed.shape[1] == 1 else block.allowed[0][their_heads]
             mask = mask.expand(-1, len(block.rows), -1)[:, their_rows][:, :, their_keys]
-            allowed = (mask.any(dim=0) if self.heads.mean else mask).numpy(force=True)
-        if self.heads.mean:
+            allowed = (mask.any(dim=0) if self.heads.merged else mask).numpy(force=True)
+        if self.heads.merged:
             layer.allowed[0][_part(rows, keys)] |= allowed
         else:
             layer.allowed[_part(heads, rows, keys)] = allowed
 
     def _check_size(self, heads: Sequence[int]) -> None:
         layers = 1 if self.layers.mean else len(self._wanted_layers)
-        maps = layers * (1 if self.heads.mean else len(heads))
-        each = 5 + self.written  # float32 weights and a byte of mask
+        maps = layers * (1 if self.heads.merged else len(heads))
         each = 5 + self.written  # float32 weights and a byte of mask
         require_memory(
             maps * len(self._rows) * len(self._keys) * each,
@@ -101,9 +108,11 @@ class FullWeights(InLayers):
     def matrices(self) -> tuple[Matrix, ...]:
         """Return the maps, by layer and head in the order asked for."""
         layers = [self._kept[layer] for layer in self._wanted_layers if layer in self._kept]
+        if self.heads.label is not None and layers:
+            return (_one_of_named(layers, self.heads),)
         if self.layers.mean and layers:
-            return tuple(_mean_over_layers(layers, self.heads.mean))
-        return tuple(matrix for layer in layers for matrix in layer.matrices(self.heads.mean))
+            return tuple(_mean_over_layers(layers, self.heads.merged))
+        return tuple(matrix for layer in layers for matrix in layer.matrices(self.heads.merged))
 
 
 @dataclass
@@ -115,8 +124,8 @@ class _Layer:
     weights: NDArray[np.float32]
     allowed: NDArray[np.bool_]
 
-    def matrices(self, mean: bool) -> list[Matrix]:
-        names: list[int | Literal["mean"]] = ["mean"] if mean else list(self.heads)
+    def matrices(self, merged: Merged) -> list[Matrix]:
+        names: list[int | Literal["mean", "max"]] = [merged] if merged else list(self.heads)
         everything = bool(self.allowed.all())
         found = []
         for i, head in enumerate(names):
@@ -134,7 +143,18 @@ class _Layer:
         return found
 
 
-def _mean_over_layers(layers: Sequence[_Layer], mean_heads: bool) -> list[Matrix]:
+def _one_of_named(layers: Sequence[_Layer], heads: Selection) -> Matrix:
+    """Make one map of heads that were named: each layer has added its part of their mean, or has their largest."""
+    kept = [layer.weights[0] for layer in layers]
+    weights = np.sum(kept, axis=0) if heads.mean else np.max(kept, axis=0)
+    allowed = np.logical_or.reduce([layer.allowed[0] for layer in layers])
+    how: Literal["mean", "max"] = "mean" if heads.mean else "max"
+    layer: int | Literal["mean", "max"] = layers[0].site.layer if len(layers) == 1 else how
+    everything = None if allowed.all() else allowed
+    return Matrix(weights, everything, layers[0].site.kind, layer, how, label=heads.label)
+
+
+def _mean_over_layers(layers: Sequence[_Layer], merged_heads: Merged) -> list[Matrix]:
     """Average each head over the layers; where heads differ in number there is no such average."""
     if len({layer.heads for layer in layers}) > 1:
         raise UsageError("layers differ in their heads, so there is no mean over layers", "add --head mean")
@@ -143,7 +163,7 @@ def _mean_over_layers(layers: Sequence[_Layer], mean_heads: bool) -> list[Matrix
     first = _Layer(layers[0].site, layers[0].heads, weights, allowed)
     return [
         Matrix(m.values, m.allowed, kind=m.kind, layer="mean", head=m.head, kv_head=m.kv_head)
-        for m in first.matrices(mean_heads)
+        for m in first.matrices(merged_heads)
     ]
 
 

@@ -64,7 +64,7 @@ class WordWeights(InLayers):
         """Ask for the chosen heads and for the range of rows that holds the query words."""
         if site.kind != self.kind or site.layer not in self._wanted_layers:
             return None
-        heads = self.heads.resolve(site.heads)
+        heads = self.heads.of(site)
         if site.layer not in self._kept:
             self._kept[site.layer] = LayerWords(site, heads, np.zeros((len(heads), len(self.pairs))))
         rows = range(int(self._rows.min()), int(self._rows.max()) + 1) if len(self._rows) else range(0)
