@@ -46,6 +46,7 @@ def show(
     from attncli.cli.output import deliver
     from attncli.maps.audio import open_sound
     from attncli.maps.image import open_picture
+    from attncli.maps.left_out import KeysLeftOut
     from attncli.maps.show import MapRequest
     from attncli.models.opening import check_writing, medium_for, model_name, open_source
     from attncli.models.shipped import roles_of
@@ -66,7 +67,11 @@ def show(
     else:
         source = open_source(said, choice.pair, model, scratch, output, writing, choice.stride)
     kind = choose_kind(source.kinds, choice.kind)
-    showing = MapRequest(source, kind, layers, heads, choice, laid_over=seen is not None)
+    if choice.exclude_special or choice.exclude_first:
+        special, first = choice.exclude_special, choice.exclude_first
+        source = KeysLeftOut.of(source, kind, special=special, first=first)
+    texts = (said, *(() if choice.pair is None else (choice.pair,)))
+    showing = MapRequest(source, kind, layers, heads, choice, laid_over=seen is not None, texts=texts)
     if model.model is None and choice.layer is None and choice.head is None:
         showing = showing.of_one_head(roles_of(model_name(model, scratch, choice.pair)))
     shown = showing.shown(plan)

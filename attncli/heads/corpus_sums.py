@@ -10,11 +10,12 @@ import torch
 from torch import Tensor
 
 from attncli.heads.metrics import weight_on_pairs, wide
-from attncli.heads.metrics_of_block import Measures, attribute, batch_without_specials, evenly, without_keys
+from attncli.heads.metrics_of_block import Measures, attribute, batch_without_specials, evenly
 from attncli.heads.pair_sums import Pairs, PairSums, same_mask, suits
 from attncli.heads.running_sums import Numbers, RunningSums
 from attncli.observers.block_parts import InLayers, Part, heads_in
 from attncli.observers.selection import Selection
+from attncli.observers.without_keys import without_keys
 from attncli.record import AttentionLayer, Batch, Kind, Request, Shuffled, WeightBlock
 
 EXCLUDED = "excluded"

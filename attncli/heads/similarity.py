@@ -12,10 +12,10 @@ from torch import Tensor
 
 from attncli import registry
 from attncli.heads.metrics import PairMetric
-from attncli.heads.metrics_of_block import without_keys
 from attncli.heads.running_sums import Numbers
 from attncli.observers.block_parts import InLayers
 from attncli.observers.selection import Selection
+from attncli.observers.without_keys import without_keys
 from attncli.record import AttentionLayer, Batch, Kind, Request, WeightBlock
 
 MOST_VALUES = 2**26

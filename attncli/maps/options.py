@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from attncli.cli.choices import Choices, entries_of
+from attncli.cli.choices import FILES, Choices, entries_of
 from attncli.record import KINDS
 
 
@@ -26,15 +26,15 @@ class ShowOptions:
     ] = None
     layer: Annotated[
         str | None,
-        typer.Option(metavar="N", help="0-based: 3, 0,2,5-7, -1 (last), all (by default) or mean."),
+        typer.Option(metavar="N", help="0-based: 3, 0,2,5-7, 4-, -1 (last), all (by default) or mean."),
     ] = None
     head: Annotated[
         str | None,
-        typer.Option(metavar="N", help="0-based: 3, 0,2,5-7, -1 (last), all (by default) or mean."),
+        typer.Option(metavar="N", help="Likewise, or max, or by name: L2H0,L3H5, with :mean for their mean."),
     ] = None
     query: Annotated[
         str | None,
-        typer.Option(metavar="TOKENS", help="Rows to show, by position or text: 3, 2-5, it, it:2."),
+        typer.Option(metavar="TOKENS", help="Rows to show, by position or text: 3, 2-5, 4-, it, it:2."),
     ] = None
     key: Annotated[
         str | None, typer.Option(metavar="TOKENS", help="Columns to show, by position or text.")
@@ -59,6 +59,20 @@ class ShowOptions:
     ] = None
     words: Annotated[
         bool, typer.Option("--words", help="Merge word pieces: sum over keys, mean over query rows.")
+    ] = False
+    spans: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOW|FILE",
+            help="Sum over keys, mean over rows, of each segment, sentence or line, or of spans that a file names.",
+        ),
+        Choices(("segment", "sentence", "line"), FILES),
+    ] = None
+    exclude_special: Annotated[
+        bool, typer.Option("--exclude-special", help="Leave special tokens out as keys, and scale the rest.")
+    ] = False
+    exclude_first: Annotated[
+        bool, typer.Option("--exclude-first", help="Leave the first token out as a key, and scale the rest.")
     ] = False
     top: Annotated[
         int | None, typer.Option(metavar="K", min=1, help="List only the K strongest keys of each row.")

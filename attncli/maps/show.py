@@ -48,6 +48,7 @@ class MapRequest:
 
     Args:
         laid_over: Whether the weights will be laid over a picture, which needs each of them.
+        texts: What the user gave to read.
     """
 
     source: Opened
@@ -56,6 +57,7 @@ class MapRequest:
     heads: Selection
     wanted: ShowOptions
     laid_over: bool = False
+    texts: tuple[str, ...] = ()
 
     def of_one_head(self, roles: Sequence[HeadRole]) -> MapRequest:
         """Show the one head that has most to say of the text, as far as any is known to do something."""
@@ -77,6 +79,8 @@ class MapRequest:
         queries, keys = self.source.axes(self.kind)
         rows, columns = self._rows(queries), None if self.wanted.key is None else pick(keys, self.wanted.key)
         picked = rows is not None or columns is not None
+        if self.wanted.spans is not None:
+            return self._between_spans(queries, keys, picked=picked)
         how = self._pooling(queries, keys, picked=picked)
         drawn = formats if self.wanted.pool is not None else formats & PICTURES
         picture = None if how is None or not drawn else self._picture(how, queries, keys)
@@ -181,24 +185,51 @@ class MapRequest:
         from attncli.observers.weights import FullWeights
 
         merging = self.wanted.words
-        if merging and (rows is not None or columns is not None):
-            raise UsageError("--words shows whole words", "leave out --rows, --query and --key")
+        shown = queries if rows is None else tuple(queries[i] for i in rows)
+        across = keys if columns is None else tuple(keys[i] for i in columns)
+        starts: tuple[Sequence[int], Sequence[int]] = ((), ())
+        if merging:
+            for tokens in (queries, keys):
+                words.require_offsets(tokens)
+            rows, below, shown = words.chosen_words(queries, rows)
+            columns, beside, across = words.chosen_words(keys, columns)
+            starts = below, beside
         sizes = self.source.depth(self.kind), len(queries), len(keys)
         kept = FullWeights(self.kind, self.layers, self.heads, *sizes, rows, columns, written=written)
         run = self.source.run([kept])
         self.layers.refuse_missing(run, self.kind, self.source.depth(self.kind))
         matrices = kept.matrices()
         if merging:
-            for tokens in (queries, keys):
-                words.require_offsets(tokens)
-            starts = words.word_starts(queries), words.word_starts(keys)
             matrices = tuple(words.merge(matrix, *starts) for matrix in matrices)
-            queries, keys = words.word_tokens(queries, starts[0]), words.word_tokens(keys, starts[1])
-        shown = queries if rows is None else tuple(queries[i] for i in rows)
-        across = keys if columns is None else tuple(keys[i] for i in columns)
         made, notes = provenance(run), [words.RULE] if merging else []
+        if self.heads.largest:
+            if run.signed:
+                raise UsageError("--head max: these weights have signs", "--head mean")
+            notes.append("of each pair the largest weight of the heads, so that a row need not sum to 1")
         view = weights_view(matrices, run, self.kind, shown, across, made, self.wanted.top, notes=notes)
         return Shown(view, run)
+
+    def _between_spans(self, queries: Tokens, keys: Tokens, *, picked: bool) -> Shown:
+        """Sum the weights between spans of the text; no map of single tokens is kept."""
+        from attncli.inputs.named_spans import RULE, overlap, span_tokens, spans_of
+        from attncli.maps.views import weights_view
+        from attncli.observers.span_weights import SpanWeights
+
+        assert self.wanted.spans is not None
+        if picked or self.wanted.words or self.wanted.pool is not None:
+            raise UsageError("--spans shows spans", "leave out --rows, --query, --key, --words and --pool")
+        down, across = spans_of((queries, keys), self.wanted.spans, self.texts)
+        sizes = self.source.depth(self.kind), len(queries), len(keys)
+        places = [span.places for span in down], [span.places for span in across]
+        kept = SpanWeights(self.kind, self.layers, self.heads, *sizes, *places)
+        run = self.source.run([kept])
+        self.layers.refuse_missing(run, self.kind, self.source.depth(self.kind))
+        notes = [RULE]
+        if overlap(across):
+            notes.append("some tokens are in several spans, so that a row may sum to more than 1")
+        shown = span_tokens(queries, down), span_tokens(keys, across)
+        made, top = provenance(run), self.wanted.top
+        return Shown(weights_view(kept.matrices(), run, self.kind, *shown, made, top, notes=notes), run)
 
     def _picture(self, how: How, queries: Tokens, keys: Tokens) -> PooledPicture:
         """Make the observer that keeps a pooled picture."""

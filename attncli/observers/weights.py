@@ -48,7 +48,7 @@ class FullWeights(InLayers):
     keys: Sequence[int] | None = None
     memory: Callable[[], int | None] | None = None
     written: int = 0
-    _kept: dict[int, _Layer] = field(default_factory=dict)
+    _kept: dict[int, LayerWeights] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._wanted_layers = self.layers.resolve(self.depth)
@@ -64,7 +64,7 @@ class FullWeights(InLayers):
             self._check_size(heads)
         if site.layer not in self._kept:
             shape = (1 if self.heads.merged else len(heads), len(self._rows), len(self._keys))
-            self._kept[site.layer] = _Layer(
+            self._kept[site.layer] = LayerWeights(
                 site, heads, np.zeros(shape, np.float32), np.zeros(shape, np.bool_)
             )
         return Request(heads, range(min(self._rows), max(self._rows) + 1) if self._rows else range(0))
@@ -108,16 +108,12 @@ class FullWeights(InLayers):
     def matrices(self) -> tuple[Matrix, ...]:
         """Return the maps, by layer and head in the order asked for."""
         layers = [self._kept[layer] for layer in self._wanted_layers if layer in self._kept]
-        if self.heads.label is not None and layers:
-            return (_one_of_named(layers, self.heads),)
-        if self.layers.mean and layers:
-            return tuple(_mean_over_layers(layers, self.heads.merged))
-        return tuple(matrix for layer in layers for matrix in layer.matrices(self.heads.merged))
+        return matrices_of(layers, self.layers, self.heads)
 
 
 @dataclass
-class _Layer:
-    """What is kept of one layer: ``(heads, rows, keys)``."""
+class LayerWeights:
+    """What is kept of one layer: ``(heads, rows, keys)``; one for all heads where these are merged."""
 
     site: AttentionLayer
     heads: tuple[int, ...]
@@ -125,6 +121,7 @@ class _Layer:
     allowed: NDArray[np.bool_]
 
     def matrices(self, merged: Merged) -> list[Matrix]:
+        """Return a map for each head, or the one that they are merged to."""
         names: list[int | Literal["mean", "max"]] = [merged] if merged else list(self.heads)
         everything = bool(self.allowed.all())
         found = []
@@ -143,7 +140,16 @@ class _Layer:
         return found
 
 
-def _one_of_named(layers: Sequence[_Layer], heads: Selection) -> Matrix:
+def matrices_of(kept: Sequence[LayerWeights], layers: Selection, heads: Selection) -> tuple[Matrix, ...]:
+    """Return a map for each head, or for their mean over layers, or one for all that were named."""
+    if heads.label is not None and kept:
+        return (_one_of_named(kept, heads),)
+    if layers.mean and kept:
+        return tuple(_mean_over_layers(kept, heads.merged))
+    return tuple(matrix for layer in kept for matrix in layer.matrices(heads.merged))
+
+
+def _one_of_named(layers: Sequence[LayerWeights], heads: Selection) -> Matrix:
     """Make one map of heads that were named: each layer has added its part of their mean, or has their largest."""
     kept = [layer.weights[0] for layer in layers]
     weights = np.sum(kept, axis=0) if heads.mean else np.max(kept, axis=0)
@@ -154,13 +160,13 @@ def _one_of_named(layers: Sequence[_Layer], heads: Selection) -> Matrix:
     return Matrix(weights, everything, layers[0].site.kind, layer, how, label=heads.label)
 
 
-def _mean_over_layers(layers: Sequence[_Layer], merged_heads: Merged) -> list[Matrix]:
+def _mean_over_layers(layers: Sequence[LayerWeights], merged_heads: Merged) -> list[Matrix]:
     """Average each head over the layers; where heads differ in number there is no such average."""
     if len({layer.heads for layer in layers}) > 1:
         raise UsageError("layers differ in their heads, so there is no mean over layers", "add --head mean")
     weights = np.stack([layer.weights for layer in layers]).mean(axis=0)
     allowed = np.logical_or.reduce([layer.allowed for layer in layers])
-    first = _Layer(layers[0].site, layers[0].heads, weights, allowed)
+    first = LayerWeights(layers[0].site, layers[0].heads, weights, allowed)
     return [
         Matrix(m.values, m.allowed, kind=m.kind, layer="mean", head=m.head, kv_head=m.kv_head)
         for m in first.matrices(merged_heads)
