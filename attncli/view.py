@@ -153,6 +153,7 @@ class MatrixGrid:
         pooled: Where set, a row and a column stand for as many positions as there are up to the next one's.
         picture: Where set, the keys are its patches, after a few special tokens.
         about: How to read a matrix.
+        links: Whether what is allowed are the links of an alignment, of target words (rows) and source words.
     """
 
     header: Header
@@ -165,6 +166,7 @@ class MatrixGrid:
     pooled: Pooling | None = None
     picture: Picture | None = None
     about: str = "rows attend to columns"
+    links: bool = False
 
     @property
     def size(self) -> str:

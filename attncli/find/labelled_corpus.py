@@ -170,10 +170,10 @@ def _answers(search: Search, texts: Sequence[Asked], pairs: PairSet) -> tuple[An
             f"a causal model: none of the {len(pairs.pairs)} pairs has its {key} before its {query}",
             "swap them with --reverse",
         )
-    return Answers(tuple(questions), heads, np.concatenate(hits, axis=1)), _together(runs)
+    return Answers(tuple(questions), heads, np.concatenate(hits, axis=1)), together(runs)
 
 
-def _together(runs: Sequence[Run]) -> Run:
+def together(runs: Sequence[Run]) -> Run:
     """Return several runs as one: the first's source, the notes and checks of all."""
     notes = dict.fromkeys(note for run in runs for note in run.notes)
     reports = tuple(report for run in runs for report in run.reports)

@@ -30,6 +30,16 @@ class WordOptions:
         ),
         Choices(LABELLED_SETS, FILES),
     ] = None
+    alignments: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Gold word alignments: lines text ||| translation ||| 0-0 1-2 (1?2: possible).",
+        ),
+    ] = None
+    threshold: Annotated[
+        float, typer.Option(metavar="W", min=0, max=1, help="With --alignments: least weight that links.")
+    ] = 0.0
     reverse: Annotated[
         bool, typer.Option("--reverse", help="With --examples: swap from and to (verb to object).")
     ] = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from attncli.documents.fields import Fields
-from attncli.find.document import LINK, SHARE, found_of
+from attncli.find.document import ALIGNED, LINK, SHARE, found_of
 from attncli.record import KINDS
 from attncli.view import Header, HeadRanking
 
@@ -14,15 +14,18 @@ def read_view(document: Fields, header: Header) -> HeadRanking:
     Raises:
         ReadError: Something in it is not as it should be.
     """
-    by = document.choice("by", ("excess", "weight", "accuracy"))
+    by = document.choice("by", ("excess", "weight", "accuracy", "aer"))
     heads = document.parts("heads")
     if not heads:
         raise document.wrong("heads", "is empty: there is nothing to draw")
     for head in heads:
         _check_site(head)
-        (_check_share if by == "accuracy" else _check_link)(head.part("metrics"), "accuracy")
+        check = {"accuracy": _check_share, "aer": _check_aligned}.get(by, _check_link)
+        check(head.part("metrics"), "accuracy")
     if by == "accuracy":
         _check_pairs(document)
+    elif by == "aer":
+        _check_aligned(document.part("diagonal"), "diagonal")
     else:
         _require(document.part("searched"), "rivals")
     for entry in document.parts("maps") if "maps" in document.values else ():
@@ -47,6 +50,13 @@ def _check_link(metrics: Fields, _: str) -> None:
     for name in LINK[:-1]:
         metrics.real(name)
         if name not in metrics.values or (name == "weight" and metrics.values[name] is None):
+            raise metrics.wrong(name, "is missing")
+
+
+def _check_aligned(metrics: Fields, _: str) -> None:
+    _require(metrics, "links")
+    for name in ALIGNED[:-1]:
+        if metrics.real(name) is None:
             raise metrics.wrong(name, "is missing")
 
 

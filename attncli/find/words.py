@@ -60,8 +60,14 @@ def check_words(text: TextInput, words: WordOptions, wanted: FindOptions, model:
     """
     if model.model in (None, "scratch"):
         raise UsageError("find needs a trained model: random weights link no words", "-m names one")
-    if words.examples is not None:
-        named = words.from_ is not None or words.to is not None
+    named = words.from_ is not None or words.to is not None
+    if words.threshold and words.alignments is None:
+        raise UsageError("--threshold is for --alignments", "leave it out")
+    if words.alignments is not None:
+        given = (text.text, text.file, wanted.pair, words.examples)
+        if named or words.reverse or any(one is not None for one in given):
+            raise UsageError("--alignments brings its own texts", "leave the others out")
+    elif words.examples is not None:
         if named or text.text is not None or text.file is not None or wanted.pair is not None:
             raise UsageError("--examples brings its own texts and words", "leave the others out")
     elif words.from_ is None or words.to is None:

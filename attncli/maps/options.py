@@ -68,6 +68,18 @@ class ShowOptions:
         ),
         Choices(("segment", "sentence", "line"), FILES),
     ] = None
+    threshold: Annotated[
+        float, typer.Option(metavar="W", min=0, max=1, help="-f pharaoh: least weight that links two words.")
+    ] = 0.0
+    join: Annotated[
+        str | None,
+        typer.Option(metavar="HOW", help="-f pharaoh: both directions: intersection, union or grow-diag."),
+        Choices(("intersection", "union", "grow-diag")),
+    ] = None
+    reverse: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="--join: the pharaoh line of the model that translates back."),
+    ] = None
     exclude_special: Annotated[
         bool, typer.Option("--exclude-special", help="Leave special tokens out as keys, and scale the rest.")
     ] = False

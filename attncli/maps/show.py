@@ -76,6 +76,12 @@ class MapRequest:
             AttnCliError: The options contradict each other, or name what is not there; or the answer is too large.
         """
         formats = plan.formats
+        if "pharaoh" in formats:
+            from attncli.maps.alignment import aligned
+
+            return Shown(*aligned(self))
+        if self.wanted.threshold or self.wanted.join or self.wanted.reverse:
+            raise UsageError("--threshold, --join and --reverse are for -f pharaoh", "add -f pharaoh")
         queries, keys = self.source.axes(self.kind)
         rows, columns = self._rows(queries), None if self.wanted.key is None else pick(keys, self.wanted.key)
         picked = rows is not None or columns is not None

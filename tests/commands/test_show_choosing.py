@@ -165,10 +165,7 @@ def test_the_parts_of_a_pair_and_the_special_tokens_are_segments(cli: Cli, tiny_
 
 
 def test_all_forms_take_spans_and_merged_heads(cli: Cli, tiny_llama: str, tmp_path: Path) -> None:
-    files = [
-        str(tmp_path / f"map.{ending}")
-        for ending in ("png", "csv", "md", "json", "ndjson", "npz")
-    ]
+    files = [str(tmp_path / f"map.{ending}") for ending in ("png", "csv", "md", "json", "ndjson", "npz")]
     options = [part for file in files for part in ("-o", file)]
     for chosen in (["--spans", "line"], ["--head", "L0H1,L2H2:max"], ["--head", "max"]):
         assert cli("show", f"{TEXT}\nit was", "-m", tiny_llama, *chosen, *options).code == 0
