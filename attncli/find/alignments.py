@@ -95,9 +95,10 @@ def _view(
 ) -> HeadRanking:
     ranked = sorted(counts, key=lambda head: counts[head].aer)
     kind, first, named = ranked[0][0], head_name(ranked[0]), safe_label(search.model.model or "")
+    texts = f"{len(golds):,} text{'s' if len(golds) > 1 else ''} ({safe_label(path)})"
     notes = (
-        f"{diagonal.sure:,} sure pairs of words in {len(golds):,} texts ({safe_label(path)}); a target word is linked "
-        "to the source word that it attends to most",
+        f"{diagonal.sure:,} sure pairs of words in {texts}; a target word is linked to the source word that it attends "
+        "to most",
         RULE,
         f"{first} is first; to write its links: attncli show TEXT --pair TRANSLATION -m {named} --kind {kind} "
         f"--head {first} -f pharaoh",

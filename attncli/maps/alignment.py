@@ -26,7 +26,7 @@ from attncli.record import Kind, Run, Tokens
 from attncli.view import Matrix, MatrixGrid
 
 if TYPE_CHECKING:
-    from attncli.maps.show import MapRequest
+    from attncli.maps.options import ShowOptions
     from attncli.models.opening import Opened
 
 RULE = (
@@ -70,13 +70,18 @@ def weights_of_pair(
     return kept.matrices(), run
 
 
-def aligned(asked: MapRequest) -> tuple[MatrixGrid, Run]:
+def aligned(
+    source: Opened, kind: Kind, chosen: tuple[Selection, Selection], wanted: ShowOptions, text: str
+) -> tuple[MatrixGrid, Run]:
     """Link each target word to the source word that it attends to most, or join both directions.
+
+    Args:
+        chosen: Which layers and heads.
+        text: The source text.
 
     Raises:
         UsageError: There are not two texts, or several heads.
     """
-    wanted = asked.wanted
     check_join(wanted.join)
     if wanted.reverse is not None and wanted.join is None:
         raise UsageError("--reverse is for --join", "add --join grow-diag")
@@ -87,23 +92,23 @@ def aligned(asked: MapRequest) -> tuple[MatrixGrid, Run]:
         raise UsageError(
             "-f pharaoh shows whole texts", "leave out --rows, --query, --key, --spans, --pool and --top"
         )
-    axes = asked.source.axes(asked.kind)
-    words = words_of_pair(axes, asked.kind, asked.texts[0], wanted.pair)
-    matrices, run = weights_of_pair(asked.source, asked.kind, (asked.layers, asked.heads), words)
+    axes = source.axes(kind)
+    words = words_of_pair(axes, kind, text, wanted.pair)
+    matrices, run = weights_of_pair(source, kind, chosen, words)
     if len(matrices) != 1:
         raise UsageError(
             f"-f pharaoh writes one line, and {len(matrices)} heads were asked for",
             "--layer N --head N, --head L3H2, or their mean; attncli find --alignments says which is best",
         )
     links = _links(matrices[0], wanted.threshold, wanted.join, wanted.reverse)
-    shown = _words(axes[0], words[0], wanted.pair), _words(axes[1], words[1], asked.texts[0])
+    shown = _words(axes[0], words[0], wanted.pair), _words(axes[1], words[1], text)
     rows, columns = matrices[0].shape
     linked = np.zeros((rows, columns), np.bool_)
-    for source, target in links:
-        if target < rows and source < columns:
-            linked[target, source] = True
+    for left, right in links:
+        if right < rows and left < columns:
+            linked[right, left] = True
     matrix = replace(matrices[0], values=np.where(linked, matrices[0].values, 0), allowed=linked)
-    view = weights_view((matrix,), run, asked.kind, *shown, provenance(run), None, notes=[RULE])
+    view = weights_view((matrix,), run, kind, *shown, provenance(run), None, notes=[RULE])
     return replace(view, links=True, about="rows are linked to columns"), run
 
 

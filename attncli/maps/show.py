@@ -79,7 +79,8 @@ class MapRequest:
         if "pharaoh" in formats:
             from attncli.maps.alignment import aligned
 
-            return Shown(*aligned(self))
+            chosen = self.layers, self.heads
+            return Shown(*aligned(self.source, self.kind, chosen, self.wanted, self.texts[0]))
         if self.wanted.threshold or self.wanted.join or self.wanted.reverse:
             raise UsageError("--threshold, --join and --reverse are for -f pharaoh", "add -f pharaoh")
         queries, keys = self.source.axes(self.kind)
