@@ -1,4 +1,4 @@
-"""The data that flows through attncli: sites, tokens, blocks of weights, and who observes them.
+"""The data that flows through attncli: layers, tokens, blocks of weights, and who observes them.
 
     text ─tokenize→ Tokens ─┐
                             ├─ source.run(observers) ─ WeightBlock* ─→ observer.finish() ─→ View
@@ -11,14 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from attncli.errors import UsageError
 from attncli.labels import in_ranges
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Int
+    from jaxtyping import Bool, Float
     from torch import Tensor
 
 Kind = Literal["encoder", "decoder", "cross"]
@@ -31,7 +30,7 @@ class AttentionLayer:
 
     Args:
         kind: Self-attention of an encoder, self-attention of a decoder, or cross-attention.
-        layer: The layer's true index in the model, zero-based: hybrid models skip layers.
+        index: The layer's true index in the model, zero-based: hybrid models skip layers.
         heads: Number of query heads.
         kv_heads: Number of key/value heads; query head ``a`` reads ``a // (heads // kv_heads)``.
         module: The module's name in the model, for messages.
@@ -40,7 +39,7 @@ class AttentionLayer:
     """
 
     kind: Kind
-    layer: int
+    index: int
     heads: int
     kv_heads: int
     module: str = ""
@@ -127,7 +126,7 @@ class SourceInfo:
     adapter: str | None = None
     dtype: str = "float32"
     device: str = "cpu"
-    capture: str = "scratch"
+    capture: Literal["interface", "eager", "scratch"] = "scratch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +153,7 @@ class WeightBlock:
     The memory after the tensors is used again for the next block: an observer copies what it keeps.
 
     Args:
-        site: The operation.
+        layer: The operation.
         heads: The query heads that `weights` holds, in its order.
         rows: Absolute positions of the query rows that `weights` holds, in its order; consecutive.
         weights: After softmax, float32. Rows sum to 1, less where there is a sink, 0 where nothing is allowed.
@@ -165,7 +164,7 @@ class WeightBlock:
         sums: Each row's sum of weights, where it is known already.
     """
 
-    site: AttentionLayer
+    layer: AttentionLayer
     heads: tuple[int, ...]
     rows: range
     weights: Float[Tensor, "batch heads rows keys"]
@@ -180,89 +179,9 @@ class WeightBlock:
         return range(self.first_key, self.first_key + self.weights.shape[-1])
 
 
-@dataclass(frozen=True)
-class Axis:
-    """The tokens of a batch of texts along one axis, padded to one length.
-
-    Args:
-        ids: Index in the vocabulary; negative in padding, and where there is none.
-        present: Which places hold a token and no padding.
-        special: Which tokens the tokenizer has added ([CLS], <s>).
-        punctuation: Which tokens are nothing but punctuation marks.
-    """
-
-    ids: Int[Tensor, "batch length"]
-    present: Bool[Tensor, "batch length"]
-    special: Bool[Tensor, "batch length"]
-    punctuation: Bool[Tensor, "batch length"]
-
-    @cached_property
-    def starts(self) -> tuple[int, ...]:
-        """The place of each text's first token: not 0 where padding stands before it."""
-        places: list[int] = self.present.int().argmax(dim=1).tolist()
-        return tuple(places)
-
-
-@dataclass(frozen=True)
-class Batch:
-    """What the texts of one forward pass are made of, prepared once for all layers, heads and metrics.
-
-    Places count along the padded axes, as the rows and keys of blocks do.
-
-    Args:
-        queries: Tokens of the rows.
-        keys: Tokens of the keys; the same object where a text attends to itself.
-        rows: Which rows are counted.
-    """
-
-    queries: Axis
-    keys: Axis
-    rows: Bool[Tensor, "batch query"]
-
-    @cached_property
-    def same_token(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Pairs of a row and another place of the same text that holds the same token: texts, rows, keys."""
-        texts, rows, keys = self._same_pairs()
-        return texts, rows, keys
-
-    @cached_property
-    def after_same_token(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Pairs of a row and the place after another one that holds the same token: texts, rows, keys."""
-        texts, rows, keys = self._same_pairs()
-        inside = keys + 1 < self.keys.ids.shape[1]
-        texts, rows, keys = texts[inside], rows[inside], keys[inside] + 1
-        there = self.keys.present[texts, keys] & ~self.keys.special[texts, keys]
-        return texts[there], rows[there], keys[there]
-
-    def _same_pairs(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Compare only rows that are counted; specials and padding are like nothing."""
-        query, key = self.queries, self.keys
-        rows = self.rows & ~query.special & (query.ids >= 0)
-        columns = key.present & ~key.special
-        same = (query.ids.unsqueeze(2) == key.ids.unsqueeze(1)) & rows.unsqueeze(2) & columns.unsqueeze(1)
-        texts, places, others = same.nonzero(as_tuple=True)
-        if key is query:
-            apart = places != others
-            texts, places, others = texts[apart], places[apart], others[apart]
-        return texts, places, others
-
-
-@dataclass(frozen=True, slots=True)
-class Shuffled:
-    """Where the tokens of a batch have come from, when those between the special tokens were shuffled.
-
-    Args:
-        queries: For each place of the rows' axis, the place in the true text of the token that now stands there.
-        keys: Likewise along the keys' axis.
-    """
-
-    queries: Int[Tensor, "batch query"]
-    keys: Int[Tensor, "batch key"]
-
-
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What an observer wants of one site: heads (None = all) and a range of query rows (None = all)."""
+    """What an observer wants of one layer: heads (None = all) and a range of query rows (None = all)."""
 
     heads: tuple[int, ...] | None = None
     rows: range | None = None
@@ -271,12 +190,12 @@ class Request:
 class Observer(Protocol):
     """Keeps its answer from the blocks it is shown. The answer must not depend on the blocks' size.
 
-    Together the blocks of a site hold each head and row that was asked for once. All blocks of some rows have the
+    Together the blocks of a layer hold each head and row that was asked for once. All blocks of some rows have the
     same range of rows and come one after another, each with some of the heads.
     """
 
-    def request(self, site: AttentionLayer) -> Request | None:
-        """Return what is wanted of a site, once before its blocks come; None for nothing.
+    def request(self, layer: AttentionLayer) -> Request | None:
+        """Return what is wanted of a layer, once before its blocks come; None for nothing.
 
         Raises:
             UsageError: What the user asked for does not exist there (a head out of range).
@@ -291,12 +210,12 @@ class LayerObserver(Observer, Protocol):
 
     @property
     def sought(self) -> frozenset[tuple[Kind, int]]:
-        """The kind and layer of every site that the observer wants."""
+        """The kind and index of every layer that the observer wants."""
 
 
 @dataclass(frozen=True)
 class LayerReport:
-    """What the self-checks measured at one site; all are largest absolute values over the rows that were seen.
+    """What the self-checks measured at one layer; all are largest absolute values over the rows that were seen.
 
     Args:
         row_sum_error: Distance of a row's sum (sink included) from 1.
@@ -306,7 +225,7 @@ class LayerReport:
         dead_rows: Rows without any allowed key.
     """
 
-    site: AttentionLayer
+    layer: AttentionLayer
     row_sum_error: float
     forbidden: float
     output_error: float | None
@@ -335,7 +254,7 @@ class Run:
     """What one forward pass tells besides the observers' answers.
 
     Args:
-        sites: Every attention operation that was seen, in order, asked for or not.
+        layers: Every attention operation that was seen, in order, asked for or not.
         queries: Query tokens by kind.
         keys: Key tokens by kind.
         notes: Facts that a reader of the numbers must know, one line each.
@@ -346,7 +265,7 @@ class Run:
     """
 
     source: SourceInfo
-    sites: tuple[AttentionLayer, ...]
+    attention_layers: tuple[AttentionLayer, ...]
     queries: Mapping[Kind, Tokens]
     keys: Mapping[Kind, Tokens]
     reports: tuple[LayerReport, ...] = ()
@@ -359,7 +278,9 @@ class Run:
 
     def layers(self, kind: Kind) -> frozenset[int]:
         """Return the layers that attention of a kind was seen in, those of other stacks than the main one aside."""
-        return frozenset(site.layer for site in self.sites if site.kind == kind and not site.stack)
+        return frozenset(
+            layer.index for layer in self.attention_layers if layer.kind == kind and not layer.stack
+        )
 
     def no_attention(self, kind: Kind, layer: int, asked: str) -> UsageError:
         """Return the error that a layer has no attention of a kind.
@@ -379,34 +300,3 @@ class Source(Protocol):
 
     def run(self, observers: Sequence[Observer]) -> Run:
         """Run forward once and show the observers what they asked for."""
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """One variant beside full attention.
-
-    Args:
-        name: The variant, with ``causal`` after it where that was not asked for but it has no other form.
-        settings: Its parameters' values, as a person reads them.
-        weights: Effective weights of one head ``(query, key)``.
-        relative_error: ‖output − full output‖ / ‖full output‖ over all heads (Frobenius norm).
-        max_abs_error: Largest absolute difference between the outputs, over all heads.
-        kl_bits: Mean over rows and heads of KL(variant ‖ full) in bits: what is lost of the full distribution; None for
-            signed weights, which are no distribution.
-    """
-
-    name: str
-    settings: str
-    weights: NDArrayF
-    relative_error: float
-    max_abs_error: float
-    kl_bits: float | None
-    signed: bool
-
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    NDArrayF = NDArray[np.float32]
-    NDArrayB = NDArray[np.bool_]

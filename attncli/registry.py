@@ -1,4 +1,4 @@
-"""Finds what there is to choose from: variants, masks, metrics, formats, sources, a benchmark's peers.
+"""Finds what there is to choose from: variants, masks, inputs, metrics, formats, sources, a benchmark's peers.
 
 One file is one choice. A file in one of the `FOLDERS` that has a module-level
 
@@ -24,6 +24,7 @@ FOLDERS: Mapping[str, str] = {
     "sources": "attncli.models",
     "variants": "attncli.attention.variants",
     "masks": "attncli.attention.masks",
+    "inputs": "attncli.maps",
     "metrics": "attncli.heads.metrics",
     "formats": "attncli.render",
     "peers": "attncli.bench.peers",

@@ -85,23 +85,6 @@ class Matrix:
         rows, columns = self.values.shape
         return rows, columns
 
-    @property
-    def name(self) -> str:
-        """Name it in a few cells.
-
-        >>> import numpy as np
-        >>> Matrix(np.zeros((1, 1), np.float32), kind="encoder", layer=4, head=7).name
-        'L4H7'
-        >>> Matrix(np.zeros((1, 1), np.float32), kind="encoder", layer=4, head="mean").name
-        'L4 mean'
-        """
-        layer = "" if self.layer is None else f"L{self.layer}"
-        if isinstance(self.layer, str):
-            layer = f"{self.layer} of layers "
-        if self.head is None:
-            return layer.strip()
-        return f"{layer} {self.head}".strip() if isinstance(self.head, str) else f"{layer}H{self.head}"
-
 
 @dataclass(frozen=True, slots=True)
 class Pooling:
@@ -167,26 +150,6 @@ class MatrixGrid:
     picture: Picture | None = None
     about: str = "rows attend to columns"
     links: bool = False
-
-    @property
-    def size(self) -> str:
-        """Return how many tokens the matrices are of.
-
-        >>> MatrixGrid(None, (), (), (), pooled=Pooling("max", 8000, 8000)).size
-        '8,000×8,000'
-        """
-        if self.pooled is None:
-            return f"{len(self.query_tokens)}×{len(self.key_tokens)}"
-        return f"{self.pooled.queries:,}×{self.pooled.keys:,}"
-
-    def shown_size(self, rows: int, columns: int, how: str) -> str:
-        """Return how many tokens a drawing of fewer cells shows, and how they were pooled: maybe once already.
-
-        >>> MatrixGrid(None, (), (), (), pooled=Pooling("mean", 8000, 8000)).shown_size(37, 74, "max")
-        'pooled by mean, then by max: 37×74 cells show 8,000×8,000'
-        """
-        before = "" if self.pooled is None or self.pooled.how == how else f"{self.pooled.how}, then by "
-        return f"pooled by {before}{how}: {rows}×{columns} cells show {self.size}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import platform
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -41,10 +40,6 @@ class Environment:
     affinity: tuple[int, ...] | None
     load: float | None
     peak_flops: float
-
-    def as_json(self) -> dict[str, Any]:
-        """Return it for a document."""
-        return asdict(self)
 
 
 def look_around(device: str, dtype: str) -> Environment:

@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from attncli.bench.statistics import Interval
 
 ABOVE_OVERHEAD = 5.0
@@ -79,13 +81,12 @@ def _bends(points: Sequence[tuple[int, float]]) -> bool:
 
 def _line(points: Sequence[tuple[int, float]]) -> tuple[float, float, float]:
     """Return slope, intercept and the slope's standard error of a line through logarithms."""
-    x, y = [math.log(n) for n, _ in points], [math.log(t) for _, t in points]
-    mean_x, mean_y = math.fsum(x) / len(x), math.fsum(y) / len(y)
-    spread = math.fsum((one - mean_x) ** 2 for one in x)
-    slope = math.fsum((a - mean_x) * (b - mean_y) for a, b in zip(x, y, strict=True)) / spread
-    intercept = mean_y - slope * mean_x
-    rest = math.fsum((b - intercept - slope * a) ** 2 for a, b in zip(x, y, strict=True))
-    return slope, intercept, math.sqrt(rest / (len(x) - 2) / spread)
+    x, y = np.log(np.asarray(points, dtype=np.float64)).T
+    spread = np.sum((x - x.mean()) ** 2)
+    slope = np.sum((x - x.mean()) * (y - y.mean())) / spread
+    intercept = y.mean() - slope * x.mean()
+    rest = np.sum((y - intercept - slope * x) ** 2)
+    return float(slope), float(intercept), math.sqrt(rest / (len(x) - 2) / spread)
 
 
 def find_crossover(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from attncli.bench.baseline import Change, settings_of
@@ -98,7 +99,7 @@ def _document(
 ) -> dict[str, Any]:
     return {
         "complete": ledger.complete,
-        "environment": ledger.environment.as_json(),
+        "environment": asdict(ledger.environment),
         "settings": settings_of(ledger.question, ledger.environment.threads),
         "elapsed_seconds": ledger.elapsed_seconds,
         "timed_share": ledger.timed_seconds / ledger.elapsed_seconds if ledger.elapsed_seconds else 0.0,
@@ -111,17 +112,7 @@ def _document(
             for n, found_ in ledger.controls.items()
         ],
         "cells": [_cell(cell, ledger) for cell in ledger.cells],
-        "fits": [
-            {
-                "variant": name,
-                "exponent": fit.exponent,
-                "stderr": fit.stderr,
-                "scale": fit.scale,
-                "from_seq_len": fit.from_seq_len,
-                "lengths": fit.lengths,
-            }
-            for name, fit in found.items()
-        ],
+        "fits": [{"variant": name, **asdict(fit)} for name, fit in found.items()],
         "crossovers": [
             {
                 "variant": one.variant,
@@ -133,15 +124,5 @@ def _document(
         ],
         "warnings": list(warnings(ledger)),
         "left_out": list(ledger.left_out),
-        **({"changes": [_change(change) for change in changes]} if changes else {}),
-    }
-
-
-def _change(change: Change) -> dict[str, Any]:
-    return {
-        "variant": change.variant,
-        "seq_len": change.seq_len,
-        "before": change.before,
-        "now": change.now,
-        "ratio": change.ratio,
+        **({"changes": [{**asdict(change), "ratio": change.ratio} for change in changes]} if changes else {}),
     }

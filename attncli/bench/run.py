@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
@@ -49,19 +48,13 @@ def run_bench(ledger: BenchResults, tell: Tell = lambda text: None) -> None:
     started = time.perf_counter()
     question = ledger.question
     try:
-        with no_garbage_collection(), _gradients(question):
+        with no_garbage_collection(), torch.set_grad_enabled(question.workload.backward):
             verdicts = {one.name: _judge(one, ledger, tell) for one in question.contenders}
             for seq_len in question.lengths:
                 _measure_length(ledger, seq_len, verdicts, started + question.budget, tell)
         ledger.complete = True
     finally:
         ledger.elapsed_seconds = time.perf_counter() - started
-
-
-@contextmanager
-def _gradients(question: BenchRequest) -> Iterator[None]:
-    with torch.set_grad_enabled(question.workload.backward):
-        yield
 
 
 def _judge(contender: Contender, ledger: BenchResults, tell: Tell) -> Verdict:

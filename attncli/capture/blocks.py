@@ -32,7 +32,7 @@ class Inspector(Protocol):
     """An observer that wants the operations themselves too, to take them apart."""
 
     def inspect(
-        self, site: AttentionLayer, operation: AttentionOperation, output: Float[Tensor, "..."] | None
+        self, layer: AttentionLayer, operation: AttentionOperation, output: Float[Tensor, "..."] | None
     ) -> None:
         """Look at an operation whose blocks have been shown.
 
@@ -60,7 +60,7 @@ class BlockFeed:
     axes: Mapping[Kind, tuple[int, int]] | None = None
     stack: str = ""
     dense_keys: int = DENSE_KEYS
-    sites: list[AttentionLayer] = field(default_factory=list)
+    attention_layers: list[AttentionLayer] = field(default_factory=list)
     reports: list[LayerReport] = field(default_factory=list)
     stopped: bool = False
     _shown: set[tuple[str, Kind, int, int]] = field(default_factory=set)
@@ -74,7 +74,7 @@ class BlockFeed:
 
     def emit(
         self,
-        site: AttentionLayer,
+        layer: AttentionLayer,
         operation: AttentionOperation | Callable[[], AttentionOperation],
         output: Float[Tensor, "batch heads query value_dim"] | None,
         capture: str,
@@ -90,28 +90,28 @@ class BlockFeed:
             CaptureError: A check failed.
             UsageError: An observer asked for what is not there.
         """
-        self.sites.append(site)
-        wanted = self._wanted(site)
+        self.attention_layers.append(layer)
+        wanted = self._wanted(layer)
         if not wanted:
             return
         operation = operation if isinstance(operation, AttentionOperation) else operation()
         queries, keys = operation.first_query + operation.rows, operation.first_key + operation.keys
-        self._check_axes(site, queries, keys)
-        self._check_once(site, operation.first_query)
-        heads = _union_of_heads([request for _, request in wanted], site.heads)
+        self._check_axes(layer, queries, keys)
+        self._check_once(layer, operation.first_query)
+        heads = _union_of_heads([request for _, request in wanted], layer.heads)
         rows_wanted = _union_of_rows([request for _, request in wanted], operation)
-        check = Check(site, operation, output, capture)
-        for block, rows in self._blocks(site, operation, heads, rows_wanted):
+        check = Check(layer, operation, output, capture)
+        for block, rows in self._blocks(layer, operation, heads, rows_wanted):
             check.add(block, rows)
             for observer, _ in wanted:
                 observer.update(block)
         check.expect(rows_wanted, len(heads))
         self._close(check)
         for inspector in _inspectors(wanted):
-            inspector.inspect(site, operation, output)
+            inspector.inspect(layer, operation, output)
 
     def compute(
-        self, site: AttentionLayer, operation: AttentionOperation, own: Callable[[slice], Tensor]
+        self, layer: AttentionLayer, operation: AttentionOperation, own: Callable[[slice], Tensor]
     ) -> Float[Tensor, "batch heads query value_dim"]:
         """Make an operation's output from the very blocks that observers are shown, in place of the model's kernel.
 
@@ -126,16 +126,16 @@ class BlockFeed:
             CaptureError: A check failed.
             UsageError: An observer asked for what is not there.
         """
-        self.sites.append(site)
-        wanted = self._wanted(site)
+        self.attention_layers.append(layer)
+        wanted = self._wanted(layer)
         if wanted:
             queries, keys = operation.first_query + operation.rows, operation.first_key + operation.keys
-            self._check_axes(site, queries, keys)
-            self._check_once(site, operation.first_query)
+            self._check_axes(layer, queries, keys)
+            self._check_once(layer, operation.first_query)
         assert operation.value is not None
         made = operation.query.new_empty(*operation.query.shape[:3], operation.value.shape[-1])
-        check, every_row = Check(site, operation, None, OWN_FORWARD), (0, operation.rows)
-        for block, rows in self._blocks(site, operation, tuple(range(operation.heads)), every_row):
+        check, every_row = Check(layer, operation, None, OWN_FORWARD), (0, operation.rows)
+        for block, rows in self._blocks(layer, operation, tuple(range(operation.heads)), every_row):
             check.add(block, rows)
             first = block.first_key - operation.first_key
             keys_here = slice(first, first + block.weights.shape[-1])
@@ -148,12 +148,12 @@ class BlockFeed:
         check.compare(made, own)
         self._close(check)
         for inspector in _inspectors(wanted):
-            inspector.inspect(site, operation, made)
+            inspector.inspect(layer, operation, made)
         return made
 
     def emit_weights(
         self,
-        site: AttentionLayer,
+        layer: AttentionLayer,
         weights: Float[Tensor, "batch heads query key"],
         allowed: Tensor | None,
         capture: str,
@@ -168,49 +168,51 @@ class BlockFeed:
         Raises:
             CaptureError: A check failed.
         """
-        self.sites.append(site)
-        wanted = self._wanted(site)
+        self.attention_layers.append(layer)
+        wanted = self._wanted(layer)
         if not wanted:
             return
         if _inspectors(wanted):
             raise CaptureError(
-                f"{where(site)} computes its weights in a way of its own: its queries and keys are not to be seen",
+                f"{where(layer)} computes its weights in a way of its own: its queries and keys are not to be seen",
                 "attncli show shows the weights",
             )
-        self._check_axes(site, weights.shape[2], weights.shape[3])
-        self._check_once(site, 0)
-        check = Check(site, None, None, capture, dtype=weights.dtype, sum_to_one=sum_to_one)
-        block = WeightBlock(site, tuple(range(site.heads)), range(weights.shape[2]), weights.float(), allowed)
+        self._check_axes(layer, weights.shape[2], weights.shape[3])
+        self._check_once(layer, 0)
+        check = Check(layer, None, None, capture, dtype=weights.dtype, sum_to_one=sum_to_one)
+        block = WeightBlock(
+            layer, tuple(range(layer.heads)), range(weights.shape[2]), weights.float(), allowed
+        )
         check.add(block, slice(0, weights.shape[2]))
         for observer, _ in wanted:
             observer.update(block)
         self._close(check)
 
-    def _wanted(self, site: AttentionLayer) -> list[tuple[Observer, Request]]:
-        if site.stack != self.stack:
+    def _wanted(self, layer: AttentionLayer) -> list[tuple[Observer, Request]]:
+        if layer.stack != self.stack:
             return []
-        requests = [(observer, observer.request(site)) for observer in self.observers]
+        requests = [(observer, observer.request(layer)) for observer in self.observers]
         return [(observer, request) for observer, request in requests if request is not None]
 
-    def _check_axes(self, site: AttentionLayer, queries: int, keys: int) -> None:
+    def _check_axes(self, layer: AttentionLayer, queries: int, keys: int) -> None:
         """Refuse an operation whose rows and columns are something else than the tokens."""
-        tokens = (self.axes or {}).get(site.kind, (0, 0))
+        tokens = (self.axes or {}).get(layer.kind, (0, 0))
         if any(length not in (0, seen) for length, seen in zip(tokens, (queries, keys), strict=True)):
             raise CaptureError(
-                f"{where(site)}: its {queries:,} queries and {keys:,} keys are not the {tokens[0]:,} and "
+                f"{where(layer)}: its {queries:,} queries and {keys:,} keys are not the {tokens[0]:,} and "
                 f"{tokens[1]:,} tokens of the input: this model shortens, lengthens or joins its axes inside"
             )
 
-    def _check_once(self, site: AttentionLayer, first_query: int) -> None:
+    def _check_once(self, layer: AttentionLayer, first_query: int) -> None:
         """Refuse a second operation of the same name: one of the two would have another layer's index."""
-        name = (site.stack, site.kind, site.layer, first_query)
+        name = (layer.stack, layer.kind, layer.index, first_query)
         if name in self._shown and self.verify:
-            raise failed(f"{where(site)}: two attention operations have this index ({site.module})")
+            raise failed(f"{where(layer)}: two attention operations have this index ({layer.module})")
         self._shown.add(name)
 
     def _blocks(
         self,
-        site: AttentionLayer,
+        layer: AttentionLayer,
         operation: AttentionOperation,
         heads: tuple[int, ...],
         wanted: tuple[int, int],
@@ -220,13 +222,13 @@ class BlockFeed:
         if operation.keys > self.dense_keys and (operation.sink is None or operation.sink.dim() == 1):
             elements = min(TILE_ELEMENTS, self.block_bytes // 4)
             for tile in _tiles(operation, heads, start, stop, elements):
-                yield _block_of_tile(site, operation, tile), tile.rows
+                yield _block_of_tile(layer, operation, tile), tile.rows
             return
         row_bytes = operation.query.shape[0] * len(heads) * operation.keys * 4
         step = max(1, self.block_bytes // max(row_bytes, 1))
         for first in range(start, stop, step):
             rows = slice(first, min(first + step, stop))
-            yield _block(site, operation, heads, rows), rows
+            yield _block(layer, operation, heads, rows), rows
 
     def _close(self, check: Check) -> None:
         report = check.report()
@@ -245,11 +247,11 @@ def _tiles(
 
 
 def _block(
-    site: AttentionLayer, operation: AttentionOperation, heads: tuple[int, ...], rows: slice
+    layer: AttentionLayer, operation: AttentionOperation, heads: tuple[int, ...], rows: slice
 ) -> WeightBlock:
     first, weights = operation.first_query, operation.weights(heads, rows)
     return WeightBlock(
-        site=site,
+        layer=layer,
         heads=heads,
         rows=range(first + rows.start, first + rows.stop),
         weights=weights,
@@ -259,10 +261,10 @@ def _block(
     )
 
 
-def _block_of_tile(site: AttentionLayer, operation: AttentionOperation, tile: RowTile) -> WeightBlock:
+def _block_of_tile(layer: AttentionLayer, operation: AttentionOperation, tile: RowTile) -> WeightBlock:
     first = operation.first_query
     return WeightBlock(
-        site=site,
+        layer=layer,
         heads=tile.heads,
         rows=range(first + tile.rows.start, first + tile.rows.stop),
         weights=tile.weights,

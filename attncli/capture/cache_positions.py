@@ -14,7 +14,7 @@ from attncli.record import AttentionLayer
 
 
 def first_positions(
-    operation: AttentionOperation, site: AttentionLayer, module: nn.Module, frame: Frame | None
+    operation: AttentionOperation, layer: AttentionLayer, module: nn.Module, frame: Frame | None
 ) -> AttentionOperation:
     """Set the absolute positions of an operation's first query and first key.
 
@@ -22,7 +22,7 @@ def first_positions(
     the last query. A sliding cache has dropped old keys, so its first column is not position 0; a static one is
     longer than what was seen, and what follows is cut off.
     """
-    if site.kind == "cross":
+    if layer.kind == "cross":
         return operation
     seen, is_static = _tokens_seen(module, frame, operation.rows)
     if seen is None:

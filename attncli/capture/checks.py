@@ -34,7 +34,7 @@ class Check:
     the tile's place as seed.
     """
 
-    site: AttentionLayer
+    layer: AttentionLayer
     operation: AttentionOperation | None
     output: Tensor | None
     capture: str
@@ -163,7 +163,7 @@ class Check:
         """Sum up what was measured."""
         dead = sum(int(rows.sum()) for rows in self.dead.values())
         return LayerReport(
-            self.site, self.row_sum_error, self.forbidden, self.output_error, dead, self.capture
+            self.layer, self.row_sum_error, self.forbidden, self.output_error, dead, self.capture
         )
 
     def raise_if_wrong(self, report: LayerReport) -> None:
@@ -172,7 +172,7 @@ class Check:
         Raises:
             CaptureError: Something is.
         """
-        here = where(self.site)
+        here = where(self.layer)
         if self.rows_wanted is not None and self.rows_seen != self.rows_wanted:
             raise failed(f"{here}: {self.rows_seen} rows were made of the {self.rows_wanted} asked for")
         if self.not_finite is not None:
@@ -197,10 +197,10 @@ class Check:
             )
 
 
-def where(site: AttentionLayer) -> str:
-    """Name a site in a message."""
-    stack = f"{site.stack} " if site.stack else ""
-    return f"{stack}{site.kind} layer {site.layer}"
+def where(layer: AttentionLayer) -> str:
+    """Name a layer in a message."""
+    stack = f"{layer.stack} " if layer.stack else ""
+    return f"{stack}{layer.kind} layer {layer.index}"
 
 
 def _largest(values: Tensor) -> float:

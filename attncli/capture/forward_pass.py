@@ -99,12 +99,12 @@ class Watch:
             named = self._named(call)
             if named is None:
                 return None
-            frame, site = named
-            if site.stack == self._emitter.stack:
-                self._check_batch(site, max(call.query.shape[0], call.key.shape[0]))
-            operation = first_positions(operation_of(call), site, call.module, frame)
+            frame, layer = named
+            if layer.stack == self._emitter.stack:
+                self._check_batch(layer, max(call.query.shape[0], call.key.shape[0]))
+            operation = first_positions(operation_of(call), layer, call.module, frame)
             self._show_waiting()
-            return self._emitter.compute(site, operation, call.own).transpose(1, 2).contiguous()
+            return self._emitter.compute(layer, operation, call.own).transpose(1, 2).contiguous()
 
     def _on_call(self, call: Call) -> None:
         with self._trace.suppressed():
@@ -140,37 +140,37 @@ class Watch:
             {"scaling": call.scale, "is_causal": call.causal}, output.transpose(1, 2),
         )  # fmt: skip
         cross = _has_other_keys(frame.module, frame)
-        site = self._name(
+        layer = self._name(
             frame, frame.module, query, key, cross, lambda: call.causal or hides_the_future(made)
         )
-        self._show(site, made, frame, "interface")
+        self._show(layer, made, frame, "interface")
 
-    def _show(self, site: AttentionLayer, call: Call, frame: Frame | None, path: str) -> None:
+    def _show(self, layer: AttentionLayer, call: Call, frame: Frame | None, path: str) -> None:
         """Show a call now, or with the others when the model has run, if it is small."""
         small = max(call.query.numel(), call.key.numel()) <= SMALL
         if small and self._may_wait and self._place is None:
-            self._waiting.append((site, call.copy(), frame, path))
+            self._waiting.append((layer, call.copy(), frame, path))
             return
         self._show_waiting()
-        self._show_now(site, call, frame, path)
+        self._show_now(layer, call, frame, path)
 
     def _show_waiting(self) -> None:
         waiting, self._waiting = self._waiting, []
-        for site, call, frame, path in waiting:
-            self._show_now(site, call, frame, path)
+        for layer, call, frame, path in waiting:
+            self._show_now(layer, call, frame, path)
 
-    def _show_now(self, site: AttentionLayer, call: Call, frame: Frame | None, path: str) -> None:
+    def _show_now(self, layer: AttentionLayer, call: Call, frame: Frame | None, path: str) -> None:
         assert call.output is not None
 
         def operation() -> AttentionOperation:
-            self._check_batch(site, max(call.query.shape[0], call.key.shape[0]))
+            self._check_batch(layer, max(call.query.shape[0], call.key.shape[0]))
             made = operation_of(call)
             if self._place is not None:
-                placed: AttentionOperation = self._place(made, site.kind)
+                placed: AttentionOperation = self._place(made, layer.kind)
                 return placed
-            return first_positions(made, site, call.module, frame)
+            return first_positions(made, layer, call.module, frame)
 
-        self._emitter.emit(site, operation, call.output.transpose(1, 2), path)
+        self._emitter.emit(layer, operation, call.output.transpose(1, 2), path)
 
     def _on_softmax(self, frame: Frame, made: Softmax) -> None:
         if type(frame.module).__name__ in LAYOUTS:
@@ -194,15 +194,15 @@ class Watch:
     ) -> None:
         cross = _has_other_keys(frame.module, frame)
         square = weights.shape[2] == weights.shape[3] > 1
-        site = self._name(
+        layer = self._name(
             frame, frame.module, weights, weights, cross,
             lambda: square and allowed is not None and not bool(allowed.triu(1).any()),
         )  # fmt: skip
-        if site.stack == self._emitter.stack:
-            self._check_batch(site, weights.shape[0])
+        if layer.stack == self._emitter.stack:
+            self._check_batch(layer, weights.shape[0])
         if crop:
             # Longformer lengthens its input to a multiple of its window; ProphetNet appends other streams.
-            rows, keys = (self._emitter.axes or {}).get(site.kind, (0, 0))
+            rows, keys = (self._emitter.axes or {}).get(layer.kind, (0, 0))
             rows, keys = rows or weights.shape[2], keys or weights.shape[3]
             weights = weights[:, :, :rows, :keys]
             allowed = None if allowed is None else allowed[:, :, :rows, :keys]
@@ -210,7 +210,7 @@ class Watch:
             # Models give rows without any key an average, or anything: here they are empty.
             weights = weights * allowed.any(dim=-1, keepdim=True)
         self._show_waiting()
-        self._emitter.emit_weights(site, weights, allowed, "eager")
+        self._emitter.emit_weights(layer, weights, allowed, "eager")
 
     def _name(
         self,
@@ -222,18 +222,20 @@ class Watch:
         causal: Callable[[], bool],
     ) -> AttentionLayer:
         name = self._trace.name_of(module) if frame is None or frame.module is not module else frame.name
-        site = self._namer.site(name, module, query.shape[1], key.shape[1], cross=cross, causal=causal)
-        self._stop_before(site)
-        return site
+        layer = self._namer.attention_layer(
+            name, module, query.shape[1], key.shape[1], cross=cross, causal=causal
+        )
+        self._stop_before(layer)
+        return layer
 
-    def _stop_before(self, site: AttentionLayer) -> None:
+    def _stop_before(self, layer: AttentionLayer) -> None:
         """Stop the model where another layer begins than those sought, all of which have been seen.
 
         Not after the last of them, whose layer may attend once more.
         """
-        if self._sought is None or site.stack != self._emitter.stack:
+        if self._sought is None or layer.stack != self._emitter.stack:
             return
-        place = site.kind, site.layer
+        place = layer.kind, layer.index
         if place not in self._sought and self._sought <= self._seen:
             self._emitter.stopped = True
             raise Enough
@@ -262,12 +264,12 @@ class Watch:
                 "tokens to tokens"
             )
 
-    def _check_batch(self, site: AttentionLayer, batch: int) -> None:
+    def _check_batch(self, layer: AttentionLayer, batch: int) -> None:
         if batch != self._batch:
             inside = f"{batch} pieces of" if batch > self._batch else "all of"
             raise CaptureError(
-                f"{site.kind} layer {site.layer} attends inside {inside} a batch of {self._batch} "
-                f"({site.module}): there is no single map from tokens to tokens"
+                f"{layer.kind} layer {layer.index} attends inside {inside} a batch of {self._batch} "
+                f"({layer.module}): there is no single map from tokens to tokens"
             )
 
 

@@ -2,7 +2,7 @@
 
 A *stack* is a row of layers: ``encoder.layer.0``, ``encoder.layer.1``, …. Many models have several: a vision tower
 beside the text model, a decoder over an encoder. For each kind of attention one stack is the main one, that of the
-text model; its sites have an empty stack name. Sites of the others carry the name of theirs, so that two layers 0 of
+text model; its layers have an empty stack name. Layers of the others carry the name of theirs, so that two layers 0 of
 one model are never taken for each other.
 """
 
@@ -256,7 +256,7 @@ class LayerNamer:
         self._ran: dict[tuple[str, Kind], list[tuple[str, int]]] = {}
         self._counted: set[tuple[str, Kind]] = set()
 
-    def site(
+    def attention_layer(
         self,
         name: str,
         module: nn.Module,
@@ -324,10 +324,10 @@ class LayerNamer:
         return index if isinstance(index, int) else 0
 
 
-def without_softmax(sites: Sequence[AttentionLayer], kind: Kind, layers: int) -> list[int]:
+def without_softmax(seen: Sequence[AttentionLayer], kind: Kind, layers: int) -> list[int]:
     """Return the layers of the main stack of a kind that no attention was seen in."""
-    seen = {site.layer for site in sites if site.kind == kind and not site.stack}
-    return sorted(set(range(layers)) - seen)
+    attending = {layer.index for layer in seen if layer.kind == kind and not layer.stack}
+    return sorted(set(range(layers)) - attending)
 
 
 def layer_classes(model: nn.Module) -> Iterator[str]:

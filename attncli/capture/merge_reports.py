@@ -1,4 +1,4 @@
-"""Several passes told as one: of each number that the self-checks measured at a site, the worst."""
+"""Several passes told as one: of each number that the self-checks measured at a layer, the worst."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from attncli.record import AttentionLayer, LayerReport
 
 
 def joined_reports(reports: Iterable[LayerReport]) -> list[LayerReport]:
-    """Make one report of all reports on a site: of each number the worst, of rows without keys the sum."""
+    """Make one report of all reports on a layer: of each number the worst, of rows without keys the sum."""
     found: dict[AttentionLayer, LayerReport] = {}
     for report in reports:
-        so_far = found.get(report.site)
-        found[report.site] = report if so_far is None else _worse(so_far, report)
+        so_far = found.get(report.layer)
+        found[report.layer] = report if so_far is None else _worse(so_far, report)
     return list(found.values())
 
 

@@ -8,10 +8,11 @@ from contextlib import contextmanager
 
 from attncli import __version__
 from attncli.cli.options import ARGV, COLORMAPS, OutputOptions
-from attncli.cli.output import PICTURES, OutputRequest, Plan, plan, say
+from attncli.cli.output import OutputRequest, Plan, plan, say
 from attncli.errors import UsageError, did_you_mean
 from attncli.labels import safe_label
 from attncli.record import KINDS, Kind, Provenance, Run
+from attncli.render import formats_with
 
 
 def choose_kind(kinds: Sequence[Kind], asked: str | None) -> Kind:
@@ -63,7 +64,7 @@ def plan_output(
         dpi=output.dpi,
     )
     found = plan(wish, view, default=default)
-    if top is not None and PICTURES.issuperset(found.formats):
+    if top is not None and formats_with("draws") >= found.formats:
         raise UsageError(
             "--top lists keys, and a picture shows all of them", "leave it out, or add -o FILE.csv"
         )
@@ -105,7 +106,7 @@ def tell_checks(run: Run, output: OutputOptions) -> None:
     name, adapter = safe_label(run.source.name), run.source.adapter
     applied = "" if adapter is None else f", with the adapter {safe_label(adapter)}"
     say(f"source: {name} ({run.source.family}, {run.source.dtype}, {run.source.device}{applied})")
-    seen = ", ".join(f"{sum(site.kind == kind for site in run.sites)} {kind}" for kind in KINDS)
+    seen = ", ".join(f"{sum(layer.kind == kind for layer in run.attention_layers)} {kind}" for kind in KINDS)
     stopped = "; then the model was stopped" if run.stopped else ""
     say(
         f"attention operations: {seen}; looked into {len(run.reports)}, through {run.source.capture}{stopped}"

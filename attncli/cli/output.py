@@ -14,20 +14,12 @@ from typing import BinaryIO, cast
 from attncli import registry
 from attncli.errors import ClosedPipe, TooLargeError, UsageError, WriteError, did_you_mean
 from attncli.labels import safe_label, visible_controls
-from attncli.render import Format, Options
+from attncli.render import Format, Options, formats_with, listing_formats
 from attncli.terminal import Abilities, abilities, silence
 from attncli.view import MatrixGrid, View
 
 LARGEST_TEXT = 10_000_000
 """More numbers than this are not written as text unless asked for with --yes-large."""
-
-LISTS = frozenset({"table", "md", "csv", "tsv", "json", "ndjson"})
-"""Formats that show no more than the strongest keys of each row where a view has a `top`."""
-
-PICTURES = frozenset({"heatmap", "png", "svg", "pdf"})
-"""Formats that pool what they cannot draw: there a pooled answer shows as much, in less memory."""
-
-_HUMAN = ("heatmap", "table", "steps", "diagram")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +66,7 @@ class Plan:
     @property
     def lists(self) -> bool:
         """Whether all of them show no more than each row's strongest keys where just these are wanted."""
-        return LISTS.issuperset(self.formats)
+        return listing_formats() >= self.formats
 
 
 def plan(wish: OutputRequest, view: str, *, default: str = "heatmap") -> Plan:
@@ -125,7 +117,7 @@ def deliver(view: View, to: Plan, pictures: View | None = None) -> None:
     options = _options_for_screen(to)
     if to.stdout is not None:
         write_stdout(_render(to.stdout, _for(to.stdout, view, pictures), options), to.screen)
-    has_notes = to.stdout in _HUMAN and (
+    has_notes = to.stdout in formats_with("notes") and (
         to.stdout != "table" or options.terminal
     )  # in a pipe a table is bare rows
     if not has_notes and not to.wish.quiet:
@@ -134,7 +126,7 @@ def deliver(view: View, to: Plan, pictures: View | None = None) -> None:
 
 
 def _for(name: str, view: View, pictures: View | None) -> View:
-    return view if pictures is None or name not in PICTURES else pictures
+    return view if pictures is None or name not in formats_with("draws") else pictures
 
 
 def deliver_text(text: str, to: Plan | None = None) -> None:
@@ -310,7 +302,7 @@ def _format_of_file(output: str, asked: str, view: str, formats: Mapping[str, re
     data = [
         n
         for n, entry in formats.items()
-        if n not in _HUMAN and not entry.attributes["binary"] and _suffix(entry)
+        if not entry.attributes.get("notes") and not entry.attributes["binary"] and _suffix(entry)
     ]
     if asked != name and asked in data and name in data:
         raise UsageError(
@@ -350,7 +342,7 @@ def refuse_too_many(
     columns = columns if top is None else min(top, columns)
     count = maps * rows * columns
     names = [name for _, name in to.files] + ([to.stdout] if to.stdout else [])
-    texts = [name for name in names if name in ("json", "ndjson", "csv", "tsv", "md")]
+    texts = [name for name in names if name in listing_formats() - formats_with("notes")]
     if count > LARGEST_TEXT and texts:
         shape = f"{'at least ' * at_least}{maps} map{'s' if maps > 1 else ''} of {rows:,}×{columns:,}"
         less = "-o run.npz, --top K" if top is None else "-o run.npz"

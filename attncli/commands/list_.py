@@ -1,4 +1,4 @@
-"""attncli list: List what there is to choose from: variants, masks, formats, metrics, sources, models."""
+"""attncli list: List what there is to choose from: variants, masks, inputs, formats, metrics, sources, models."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ matrix of all pairs. With --model it is the mask the model was run with on a tex
 
 from __future__ import annotations
 
+import itertools
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from attncli.cli.options import ModelOptions, OutputOptions, ScratchOptions, Tex
 from attncli.maps.options import MaskOptions
 
 if TYPE_CHECKING:
-    from attncli.view import MatrixGrid
+    from attncli.cli.output import Plan
 
 EXAMPLES = (
     "attncli mask causal --seq-len 8",
@@ -24,11 +25,15 @@ EXAMPLES = (
     'attncli mask padding "The animal was too tired." --set pad=3',
     "attncli mask causal --seq-len 4 --key-len 10 --json",
     'attncli mask --model ./smollm2-135m "The animal was too tired." -o mask.svg',
+    'attncli mask --model ./smollm2-135m "The animal was too tired." --expect causal -q > mask.txt',
 )
 
 
 _LONG = 20_000
 """Patterns of more positions may take seconds to measure."""
+
+_LARGEST_BATCH = 64
+"""With --padded, so many lines are read at most."""
 
 
 @spread
@@ -42,19 +47,26 @@ def mask(pattern: MaskOptions, model: ModelOptions, output: OutputOptions) -> No
     plan = plan_output(output, "MatrixGrid")
     if pattern.stride is not None and model.model is None:
         raise UsageError("--stride is for a model's text", "--model names the model")
+    if model.model is None and (pattern.expect or pattern.padded):
+        raise UsageError("--expect and --padded are for a model's masks", "--model names the model")
+    if pattern.padded:
+        _check_padded(pattern, model, output)
+        return
     if model.model is not None:
-        view = _of_model(pattern, model, output)
-    else:
-        long = (pattern.seq_len or 0) > _LONG
-        with sign_of_life("measuring the pattern …", output) if long else nullcontext():
-            view = pattern_view(pattern, plan)
+        _of_model(pattern, model, output, plan)
+        return
+    long = (pattern.seq_len or 0) > _LONG
+    with sign_of_life("measuring the pattern …", output) if long else nullcontext():
+        view = pattern_view(pattern, plan)
     deliver(view, plan)
 
 
-def _of_model(pattern: MaskOptions, model: ModelOptions, output: OutputOptions) -> MatrixGrid:
-    """Run a model and keep the masks it used."""
+def _of_model(pattern: MaskOptions, model: ModelOptions, output: OutputOptions, plan: Plan) -> None:
+    """Run a model, show the masks it used, and hold them against what was expected."""
     from attncli.cli.common import choose_kind, provenance, tell_checks
+    from attncli.cli.output import deliver, say
     from attncli.errors import UsageError
+    from attncli.maps.expectation import check_masks, parse_expectation
     from attncli.models.opening import open_source
     from attncli.observers.selection import parse_selection
 
@@ -65,6 +77,7 @@ def _of_model(pattern: MaskOptions, model: ModelOptions, output: OutputOptions) 
             "try: attncli mask --help",
         )
     text = TextInput(pattern.name, pattern.file).read("mask --model …")
+    expected = [parse_expectation(one) for one in pattern.expect or ()]
     source = open_source(text, pattern.pair, model, ScratchOptions(), output, stride=pattern.stride)
     kind = choose_kind(source.kinds, pattern.kind)
 
@@ -87,6 +100,42 @@ def _of_model(pattern: MaskOptions, model: ModelOptions, output: OutputOptions) 
     ]
     facts = [{"layers": list(layers)} for layers, _ in groups]
     title = f"{source_title(run.source)} · the mask its {kind} attention used"
-    return mask_view(
+    view = mask_view(
         named, title, queries, keys, provenance(run), source=run.source, notes=run.notes, facts=facts
     )
+    deliver(view, plan)
+    if expected:
+        count = check_masks(groups, expected, kind, source.depth(kind), queries, keys)
+        if not output.quiet:
+            say(f"note: the masks of {count} layers are as expected")
+
+
+def _check_padded(pattern: MaskOptions, model: ModelOptions, output: OutputOptions) -> None:
+    """Check the lines of a file as one padded batch."""
+    from attncli.cli.output import say
+    from attncli.errors import ReadError, UsageError
+    from attncli.inputs.corpus import BadLine, field_for, opened, read_texts
+    from attncli.maps.expectation import check_padded_batch, parse_expectation
+    from attncli.models.opening import check_reads, load_model
+    from attncli.observers.selection import parse_selection
+
+    if not pattern.expect or pattern.file is None or pattern.name is not None:
+        raise UsageError(
+            "--padded needs --expect and --file",
+            "try: attncli mask -m M --file texts.txt --padded --expect causal",
+        )
+    expected = [parse_expectation(one) for one in pattern.expect]
+    with opened(pattern.file) as stream:
+        lines = list(itertools.islice(read_texts(stream, field_for(pattern.file, None)), _LARGEST_BATCH))
+    bad = [line for line in lines if isinstance(line, BadLine)]
+    if bad or not lines:
+        raise ReadError(f"line {bad[0].number}: {bad[0].reason}" if bad else "the file holds no text")
+    check_reads(model, output)
+    loaded = load_model(model, output)
+    layers = parse_selection(pattern.layer, "layer", no_mean="masks have no mean")
+    texts = [line for line in lines if not isinstance(line, BadLine)]
+    count = check_padded_batch(loaded, texts, expected, layers, verify=not model.no_verify)
+    if not output.quiet:
+        say(
+            f"note: the masks of {count} layers are as expected, for {len(texts)} texts padded on either side"
+        )

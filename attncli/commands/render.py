@@ -99,6 +99,7 @@ _MEANT_FOR = {
         "leave it out",
     ),
     "find": ((), "what find found is drawn whole", "leave it out"),
+    "diff": ((), "what diff found is drawn whole", "leave it out"),
     "bench": ((), "a benchmark is drawn whole", "leave it out"),
 }
 """Of what was saved: what may be asked of it, and what to say, and to try, where something else is."""

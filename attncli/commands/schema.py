@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import Annotated
 
 import typer
@@ -15,6 +14,7 @@ import typer
 from attncli import __version__
 from attncli.cli.choices import SCHEMAS, Choices
 from attncli.cli.options import ARGV, OutputOptions, spread
+from attncli.documents.schema import json_schema, known_forms, schema_id
 from attncli.errors import UsageError, did_you_mean
 from attncli.record import Provenance
 from attncli.view import Column, Header, Table
@@ -58,18 +58,16 @@ def schema_text(command: str) -> str:
     known = schema_names()
     if command not in known:
         raise UsageError(f"no schema for {command!r}", did_you_mean(command, known))
-    return (files("attncli") / "schemas" / f"{command}.json").read_text(encoding="utf-8")
+    return json.dumps(json_schema(command), indent=2, ensure_ascii=False) + "\n"
 
 
 def schema_names() -> list[str]:
     """Name the commands that have a schema, in alphabetical order."""
-    names = [entry.name for entry in (files("attncli") / "schemas").iterdir()]
-    return sorted(name.removesuffix(".json") for name in names if name.endswith(".json"))
+    return list(known_forms())
 
 
 def schema_list_view(argv: tuple[str, ...] = ()) -> Table:
     """List the commands that have a schema, with what their JSON is."""
-    documents = {name: json.loads(schema_text(name)) for name in schema_names()}
     return Table(
         header=Header(
             command="schema",
@@ -78,6 +76,6 @@ def schema_list_view(argv: tuple[str, ...] = ()) -> Table:
             notes=("attncli schema COMMAND prints one",),
         ),
         columns=(Column("command"), Column("title"), Column("id")),
-        rows=tuple((name, document["title"], document["$id"]) for name, document in documents.items()),
+        rows=tuple((name, form.title, schema_id(name)) for name, form in known_forms().items()),
         rows_name="schemas",
     )

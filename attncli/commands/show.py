@@ -7,6 +7,9 @@ A text too long to draw each pair is pooled into a picture of at most 512×512 c
 
 from __future__ import annotations
 
+from typing import cast
+
+from attncli import registry
 from attncli.cli.options import (
     GenerationOptions,
     ModelOptions,
@@ -15,6 +18,7 @@ from attncli.cli.options import (
     TextInput,
     spread,
 )
+from attncli.maps import InputKind
 from attncli.maps.options import ShowOptions
 
 EXAMPLES = (
@@ -44,8 +48,6 @@ def show(
     """Run a text through a model and show its attention weights."""
     from attncli.cli.common import choose_kind, plan_output, tell_checks
     from attncli.cli.output import deliver
-    from attncli.maps.audio import open_sound
-    from attncli.maps.image import open_picture
     from attncli.maps.left_out import KeysLeftOut
     from attncli.maps.show import MapRequest
     from attncli.models.opening import check_writing, medium_for, model_name, open_source
@@ -58,12 +60,11 @@ def show(
     check_writing(writing, model, choice.pair)
     said = text.read("show")
     medium = medium_for(said, model, output)
-    seen = None
-    if medium == "sound":
-        source, choice = open_sound(said, choice, model, output, writing)
-    elif medium == "picture":
-        seen = open_picture(said, choice, model, output, writing, plan.formats)
-        source, choice = seen.source, seen.choice
+    lay_over = None
+    if medium is not None:
+        kind_of_input = cast(InputKind, registry.load("inputs", medium))
+        opened = kind_of_input.open_input(said, choice, model, output, writing, plan.formats)
+        source, choice, lay_over = opened.source, opened.choice, opened.lay_over
     else:
         source = open_source(said, choice.pair, model, scratch, output, writing, choice.stride)
     kind = choose_kind(source.kinds, choice.kind)
@@ -71,9 +72,9 @@ def show(
         special, first = choice.exclude_special, choice.exclude_first
         source = KeysLeftOut.of(source, kind, special=special, first=first)
     texts = (said, *(() if choice.pair is None else (choice.pair,)))
-    showing = MapRequest(source, kind, layers, heads, choice, laid_over=seen is not None, texts=texts)
+    showing = MapRequest(source, kind, layers, heads, choice, laid_over=lay_over is not None, texts=texts)
     if model.model is None and choice.layer is None and choice.head is None:
         showing = showing.of_one_head(roles_of(model_name(model, scratch, choice.pair)))
     shown = showing.shown(plan)
     tell_checks(shown.run, output)
-    deliver(shown.view if seen is None else seen.over(shown.view), plan, shown.pictures)
+    deliver(shown.view if lay_over is None else lay_over(shown.view), plan, shown.pictures)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.documents.fields import Fields
+from attncli.documents.checked import damaged
 from attncli.errors import ReadError
 from attncli.memory import require_memory
 from attncli.record import Tokens
@@ -19,7 +19,26 @@ _LARGEST_WEIGHT = 1.01
 """A weight is at most 1, give or take what half-precision softmax gives."""
 
 
-def matrix_from_json(entry: Fields, unit: str, rows: int, keys: Tokens) -> Matrix:
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A matrix in a document.
+
+    Args:
+        file: The file's name, safe to show.
+        path: Where in the document it stands.
+        values: What it holds, of the right types.
+    """
+
+    file: str
+    path: str
+    values: Mapping[str, Any]
+
+    def wrong(self, key: str, what: str) -> ReadError:
+        """Make the error for a value that is not as it should be."""
+        return damaged(self.file, f"{self.path}.{key}", what)
+
+
+def matrix_from_json(entry: Entry, unit: str, queries: Tokens, keys: Tokens) -> Matrix:
     """Return the matrix that an entry holds, without its name.
 
     Where only the strongest keys were written, it holds no more than these; see `filled`.
@@ -27,13 +46,11 @@ def matrix_from_json(entry: Fields, unit: str, rows: int, keys: Tokens) -> Matri
     Raises:
         ReadError: It holds no numbers, or they are not one for each query and key.
     """
-    shape = (rows, len(keys))
+    shape = (len(queries), len(keys))
     if "top" in entry.values:
         return _from_top(entry, unit, shape, keys)
     if unit == "mask":
         allowed = _array(entry, "allowed", shape)
-        if not np.isin(allowed, (0, 1)).all():
-            raise entry.wrong("allowed", "holds something else than 0 and 1")
         return Matrix(allowed, allowed > 0)
     values = _array(entry, "weights", shape)
     require_range(values, unit, lambda what: entry.wrong("weights", what))
@@ -54,12 +71,14 @@ def require_range(values: NDArray[np.float32], unit: str, wrong: Callable[[str],
         raise wrong(f"holds {low:g} to {high:g}, expected weights from 0 to 1")
 
 
-def _array(entry: Fields, key: str, shape: tuple[int, int]) -> NDArray[np.float32]:
-    found = entry.get(key, list)
+def _array(entry: Entry, key: str, shape: tuple[int, int]) -> NDArray[np.float32]:
+    if key not in entry.values:
+        raise entry.wrong(key, "is missing")
+    found = entry.values[key]
     try:
         with np.errstate(over="ignore"):
             values: NDArray[Any] = np.array(found, dtype=np.float32)
-    except (TypeError, ValueError, OverflowError) as error:
+    except ValueError as error:
         raise entry.wrong(key, "is no table of numbers with rows of one length") from error
     if values.shape != shape and not (values.size == 0 == shape[0] * shape[1] and len(found) == shape[0]):
         made = f"{shape[0]} queries and {shape[1]} keys"
@@ -67,7 +86,7 @@ def _array(entry: Fields, key: str, shape: tuple[int, int]) -> NDArray[np.float3
     return values.reshape(shape)
 
 
-def _allowed(entry: Fields, shape: tuple[int, int]) -> NDArray[np.bool_] | None:
+def _allowed(entry: Entry, shape: tuple[int, int]) -> NDArray[np.bool_] | None:
     """Read which keys each row may attend to; None where nothing is forbidden."""
     runs = _runs(entry, shape)
     if runs is None:
@@ -79,9 +98,9 @@ def _allowed(entry: Fields, shape: tuple[int, int]) -> NDArray[np.bool_] | None:
     return allowed
 
 
-def _runs(entry: Fields, shape: tuple[int, int]) -> list[NDArray[np.int32]] | None:
+def _runs(entry: Entry, shape: tuple[int, int]) -> list[NDArray[np.int32]] | None:
     """Read the runs of keys that each row may attend to; None where nothing is forbidden."""
-    ranges = entry.maybe("allowed_keys", list)
+    ranges = entry.values.get("allowed_keys")
     if ranges is None:
         return None
     if len(ranges) != shape[0]:
@@ -92,39 +111,35 @@ def _runs(entry: Fields, shape: tuple[int, int]) -> list[NDArray[np.int32]] | No
     ]
 
 
-def _spans(entry: Fields, row: int, spans: Any, keys: int) -> list[tuple[int, int]]:
-    found = []
-    for span in spans if isinstance(spans, list) else [None]:
-        if not isinstance(span, list) or [type(end) for end in span] != [int, int]:
-            raise entry.wrong(f"allowed_keys[{row}]", "is no list of ranges")
-        if not 0 <= span[0] <= span[1] < keys:
+def _spans(entry: Entry, row: int, spans: list[list[int]], keys: int) -> list[list[int]]:
+    for first, last in spans:
+        if not first <= last < keys:
             raise entry.wrong(f"allowed_keys[{row}]", f"goes beyond the {keys} keys")
-        found.append((span[0], span[1]))
-    return found
+    return spans
 
 
-def _from_top(entry: Fields, unit: str, shape: tuple[int, int], keys: Tokens) -> Matrix:
+def _from_top(entry: Entry, unit: str, shape: tuple[int, int], keys: Tokens) -> Matrix:
     if unit == "mask":
         raise entry.wrong("top", "lists a part of a mask, which cannot be drawn")
-    listed = entry.get("top", list)
+    listed = entry.values["top"]
     if len(listed) != shape[0]:
         raise entry.wrong("top", f"has {len(listed)} rows, there are {shape[0]} queries")
     columns = {token.position: column for column, token in reversed(list(enumerate(keys)))}
     found: list[list[tuple[int, float]]] = []
     for row in range(shape[0]):
         found.append([])
-        for one in Fields({"row": listed[row]}, entry.file, f"{entry.path}top[{row}].").parts("row"):
-            column = columns.get(one.get("key", int))
+        for place, one in enumerate(listed[row]):
+            column = columns.get(one["key"])
             if column is None:
-                raise one.wrong("key", f"is {one.values['key']}, which is no key's position")
-            weight = one.values.get("weight")
-            found[row].append((column, np.nan if weight is None else _number(one)))
+                raise entry.wrong(f"top[{row}][{place}].key", f"is {one['key']}, which is no key's position")
+            found[row].append((column, np.nan if one["weight"] is None else one["weight"]))
     longest = max(map(len, found), default=0)
     columns_of = np.full((shape[0], longest), NO_COLUMN, np.int32)
     weights = np.full((shape[0], longest), np.nan, np.float32)
-    for row, listed_keys in enumerate(found):
-        for place, (column, weight) in enumerate(listed_keys):
-            columns_of[row, place], weights[row, place] = column, weight
+    with np.errstate(over="ignore"):
+        for row, listed_keys in enumerate(found):
+            for place, (column, weight) in enumerate(listed_keys):
+                columns_of[row, place], weights[row, place] = column, weight
     require_range(weights, unit, lambda what: entry.wrong("top", what))
     nothing = np.zeros((0, 0), np.float32)
     return Matrix(nothing, listed=Listed(columns_of, weights, shape[1], _runs(entry, shape)))
@@ -154,10 +169,3 @@ def filled(matrix: Matrix) -> Matrix:
     rows, places = np.nonzero(listed.columns != NO_COLUMN)
     values[rows, listed.columns[rows, places]] = listed.weights[rows, places]
     return replace(matrix, values=values, allowed=allowed, listed=None)
-
-
-def _number(fields: Fields) -> float:
-    value = fields.values["weight"]
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 3e38:
-        raise fields.wrong("weight", "is no number")
-    return float(value)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -14,25 +13,29 @@ from typing import Any, BinaryIO, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.documents.fields import Fields
-from attncli.documents.numbers import matrix_from_json, require_range
+from attncli.documents.checked import checked, damaged, header_of, parse
+from attncli.documents.forms import common as forms
+from attncli.documents.forms.grids import SHAPES as GRIDS
+from attncli.documents.numbers import Entry, matrix_from_json, require_range
 from attncli.errors import AttnCliError, ReadError
 from attncli.labels import safe_label
 from attncli.memory import require_memory
-from attncli.record import KINDS, Provenance, SourceInfo, Token, Tokens
-from attncli.render.npz import by_site
+from attncli.record import Token, Tokens
+from attncli.render.npz import by_name
 from attncli.terminal import read_standard_input
-from attncli.view import SCHEMA, Curves, Header, HeadRanking, Matrix, MatrixGrid, Pooling
+from attncli.view import Curves, HeadRanking, Matrix, MatrixGrid, Pooling
 
 _ZIP = b"PK"
 _NO_RUN = "render draws what show, mask, compare, bench, heads and find wrote with -o run.json or -o run.npz"
-_LISTS = {"bench": "cells", "heads": "heads", "find": "heads"}
-"""The key that holds the answer of commands which give no matrices."""
-_READERS = {"bench": "attncli.bench.saved", "heads": "attncli.heads.saved", "find": "attncli.find.saved"}
-"""The modules that read such answers: each has ``read_view(document, header)``."""
+_READERS = {
+    "bench": "attncli.bench.saved",
+    "heads": "attncli.heads.saved",
+    "find": "attncli.find.saved",
+    "diff": "attncli.diff.document",
+}
+"""The modules that read answers which are no matrices: each has ``read_view(parsed, name)``."""
 
 _OF_ENTRY = {"name", "kind", "layer", "head", "kv_head", "shape", "weights", "allowed", "top", "allowed_keys"}
-_SEGMENTS = ("system", "user", "assistant", "prompt", "generated")
 
 Saved = MatrixGrid | Curves | HeadRanking
 Unit = Literal["weight", "mask", "signed"]
@@ -79,15 +82,11 @@ def read_run(stream: BinaryIO, name: str) -> Saved:
 
 
 def _from_json(content: bytes, name: str) -> Saved:
-    document = _document(content, name)
-    if (command := document.values["command"]) in _READERS:
-        view: Saved = import_module(_READERS[command]).read_view(document, _header(document))
+    parsed = _parsed(content, name)
+    if (command := parsed["command"]) in _READERS and "attention" not in parsed:
+        view: Saved = import_module(_READERS[command]).read_view(parsed, name)
         return view
-
-    def numbers(entry: Fields, unit: str, queries: Tokens, keys: Tokens) -> Matrix:
-        return matrix_from_json(entry, unit, len(queries), keys)
-
-    return _grid(document, numbers)
+    return _grid(parsed, name, matrix_from_json)
 
 
 def _from_npz(stream: BinaryIO, name: str) -> MatrixGrid:
@@ -95,11 +94,13 @@ def _from_npz(stream: BinaryIO, name: str) -> MatrixGrid:
     meta = arrays.get("meta")
     if meta.ndim != 0 or meta.dtype.kind != "U":
         raise arrays.wrong("meta", "is no text")
-    document = _document(str(meta[()]).encode("utf-8", "surrogatepass"), name)
-    grid = _grid(document, _empty)
+    parsed = _parsed(str(meta[()]).encode("utf-8", "surrogatepass"), name)
+    if parsed["command"] not in GRIDS:
+        raise arrays.wrong("meta", "describes no matrices")
+    grid = _grid(parsed, name, _empty)
     matrices: dict[int, Matrix] = {}
-    for site, members in by_site(grid).items():
-        filled = arrays.fill(site, members, grid)
+    for array, members in by_name(grid).items():
+        filled = arrays.fill(array, members, grid)
         matrices |= {id(empty): matrix for empty, matrix in zip(members, filled, strict=True)}
     return replace(grid, matrices=tuple(matrices[id(empty)] for empty in grid.matrices))
 
@@ -122,18 +123,18 @@ class _Arrays:
             raise self.wrong(key, "is no array")
         return found
 
-    def fill(self, site: str, members: list[Matrix], grid: MatrixGrid) -> list[Matrix]:
+    def fill(self, name: str, members: list[Matrix], grid: MatrixGrid) -> list[Matrix]:
         """Return the matrices that share an array their numbers."""
-        values = self.get(site)
+        values = self.get(name)
         shape = (len(members), len(grid.query_tokens), len(grid.key_tokens))
         kinds = "b" if grid.unit == "mask" else "f"
-        self._check(site, values, shape, kinds)
+        self._check(name, values, shape, kinds)
         values = values.astype(np.float32, copy=False)
-        require_range(values, grid.unit, lambda what: self.wrong(site, what))
+        require_range(values, grid.unit, lambda what: self.wrong(name, what))
         allowed: NDArray[np.bool_] | None = values > 0 if grid.unit == "mask" else None
-        if f"{site}.allowed" in self._archive:
-            allowed = self.get(f"{site}.allowed")
-            self._check(f"{site}.allowed", allowed, shape, "b")
+        if f"{name}.allowed" in self._archive:
+            allowed = self.get(f"{name}.allowed")
+            self._check(f"{name}.allowed", allowed, shape, "b")
         return [
             replace(one, values=values[i], allowed=None if allowed is None else allowed[i])
             for i, one in enumerate(members)
@@ -165,134 +166,49 @@ class _Arrays:
             raise ReadError(f"{self._name}: {what}: truncated or damaged", _NO_RUN) from error
 
 
-def _document(content: bytes, name: str) -> Fields:
-    """Parse a document and check that it is one of ours, of a form that is known."""
-    try:
-        parsed = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        where = f"at character {error.pos:,}" if isinstance(error, json.JSONDecodeError) else "in its text"
-        raise ReadError(
-            f"{name}: neither a JSON document nor an .npz archive (broken {where})", _NO_RUN
-        ) from error
-    if not isinstance(parsed, dict) or not isinstance(parsed.get("schema"), int) or "command" not in parsed:
-        raise ReadError(f"{name}: it is not attncli's: no schema and command in it", _NO_RUN)
-    if parsed["schema"] > SCHEMA:
-        raise ReadError(
-            f"{name}: written by a later attncli (schema {parsed['schema']}; this one reads {SCHEMA})",
-            "update attncli",
-        )
-    command = str(parsed["command"])
-    if _LISTS.get(command, "attention") not in parsed:
-        raise ReadError(
-            f"{name}: an answer of attncli {safe_label(command)}, which has nothing to draw", _NO_RUN
-        )
-    return Fields(parsed, name)
+def _parsed(content: bytes, name: str) -> dict[str, Any]:
+    parsed = parse(content, name, _NO_RUN)
+    if parsed["command"] not in [*_READERS, *GRIDS]:
+        told = f"{name}: an answer of attncli {safe_label(str(parsed['command']))}, which has nothing to draw"
+        raise ReadError(told, _NO_RUN)
+    return parsed
 
 
-def _grid(document: Fields, numbers: Callable[[Fields, str, Tokens, Tokens], Matrix]) -> MatrixGrid:
+def _grid(
+    parsed: Mapping[str, Any], name: str, numbers: Callable[[Entry, str, Tokens, Tokens], Matrix]
+) -> MatrixGrid:
     """Make the view that a document was written from.
 
     Args:
         numbers: Gives an entry's matrix, nameless: from the entry itself, or empty.
     """
-    unit = document.choice("unit", ("weight", "mask", "signed"), "weight")
-    queries, keys = _tokens(document, "query_tokens"), _tokens(document, "key_tokens")
-    entries = document.parts("attention")
+    shape = GRIDS[parsed["command"]]
+    document: Any = checked(parsed, shape, name)
+    unit: Unit = document.get("unit", "weight")
+    queries, keys = (tuple(map(_token, document[axis])) for axis in ("query_tokens", "key_tokens"))
+    entries = [Entry(name, f"attention[{i}]", entry) for i, entry in enumerate(document["attention"])]
     if not entries:
-        raise document.wrong("attention", "is empty: there is nothing to draw")
-    matrices = tuple(_named(entry, numbers(entry, unit, queries, keys)) for entry in entries)
-    facts = tuple({k: v for k, v in entry.values.items() if k not in _OF_ENTRY} for entry in entries)
+        raise damaged(name, "attention", "is empty: there is nothing to draw")
+    matrices = tuple(_named(entry.values, numbers(entry, unit, queries, keys)) for entry in entries)
+    facts = tuple({k: v for k, v in one.items() if k not in _OF_ENTRY} for one in parsed["attention"])
     listed = (len(row) for entry in entries for row in entry.values.get("top", ()))
-    top = document.count("top") or max(listed, default=0)
+    top = document.get("top") or max(listed, default=0)
     about = facts if any(facts) else ()
-    pooled = None if document.maybe("pooled", dict) is None else _pooling(document.part("pooled"))
-    named = cast(Unit, unit)
-    return MatrixGrid(_header(document), matrices, queries, keys, named, top or None, about, pooled)
+    pooled = Pooling(**document["pooled"]) if "pooled" in document else None
+    return MatrixGrid(header_of(document), matrices, queries, keys, unit, top or None, about, pooled)
 
 
-def _header(document: Fields) -> Header:
-    return Header(
-        command=document.get("command", str),
-        title=document.text("title", ""),
-        provenance=_provenance(document.part("provenance")),
-        source=None if document.maybe("source", dict) is None else _source(document.part("source")),
-        notes=tuple(safe_label(note) for note in document.texts("notes") if note),
-    )
-
-
-def _pooling(fields: Fields) -> Pooling:
-    how = cast(Literal["max", "mean"], fields.choice("how", ("max", "mean")))
-    return Pooling(how, fields.count("queries") or 0, fields.count("keys") or 0)
-
-
-def _empty(entry: Fields, unit: str, queries: Tokens, keys: Tokens) -> Matrix:
+def _empty(entry: Entry, unit: str, queries: Tokens, keys: Tokens) -> Matrix:
     return Matrix(np.zeros((0, 0), np.float32))
 
 
-def _named(entry: Fields, matrix: Matrix) -> Matrix:
-    kind = None if entry.values.get("kind") is None else entry.choice("kind", KINDS)
-    return replace(
-        matrix,
-        kind=kind,
-        layer=_index(entry, "layer"),
-        head=_index(entry, "head"),
-        kv_head=entry.count("kv_head"),
-        label=entry.maybe("name", str),
-    )
+def _named(entry: Mapping[str, Any], matrix: Matrix) -> Matrix:
+    kind, layer, head, kv_head, name = map(entry.get, ("kind", "layer", "head", "kv_head", "name"))
+    return replace(matrix, kind=kind, layer=layer, head=head, kv_head=kv_head, label=name)
 
 
-def _index(entry: Fields, key: str) -> int | Literal["mean", "max"] | None:
-    value = entry.values.get(key)
-    return "mean" if value == "mean" else "max" if value == "max" else entry.count(key)
-
-
-def _tokens(document: Fields, key: str) -> Tokens:
-    return tuple(_token(fields) for fields in document.parts(key))
-
-
-def _token(fields: Fields) -> Token:
-    position, text = fields.count("position"), fields.get("text", str)
-    if position is None:
-        raise fields.wrong("position", "is missing")
-    segment = fields.values.get("segment")
-    return Token(
-        position=position,
-        id=fields.maybe("id", int),
-        text=text,
-        label=fields.text("label", safe_label(text)),
-        special=fields.maybe("special", bool) or False,
-        start=fields.count("start"),
-        end=fields.count("end"),
-        bytes=fields.maybe("bytes", str),
-        piece=fields.text("piece", text),
-        sequence=fields.count("sequence"),
-        segment=None if segment is None else fields.choice("segment", _SEGMENTS),
-        written=None if fields.values.get("start") is None else fields.text("written", text),
-    )
-
-
-def _source(fields: Fields) -> SourceInfo:
-    kind = fields.choice("kind", ("pretrained", "scratch", "trained"))
-    return SourceInfo(
-        name=fields.get("name", str),
-        kind=cast(Literal["pretrained", "scratch", "trained"], kind),
-        family=fields.maybe("family", str),
-        revision=fields.maybe("revision", str),
-        adapter=fields.maybe("adapter", str),
-        dtype=fields.text("dtype", "float32"),
-        device=fields.text("device", "cpu"),
-        capture=fields.text("capture", "scratch"),
-    )
-
-
-def _provenance(fields: Fields) -> Provenance:
-    has_original = fields.maybe("original", dict) is not None
-    return Provenance(
-        attncli=fields.get("attncli", str),
-        torch=fields.maybe("torch", str),
-        transformers=fields.maybe("transformers", str),
-        peft=fields.maybe("peft", str),
-        argv=fields.texts("argv"),
-        seed=fields.maybe("seed", int),
-        original=_provenance(fields.part("original")) if has_original else None,
-    )
+def _token(saved: forms.Token) -> Token:
+    """Return a token; what is left out of the document is its text."""
+    text = saved["text"]
+    written = None if saved["start"] is None else text
+    return Token(**{"piece": text, "written": written, "sequence": None, **saved})  # type: ignore[arg-type]

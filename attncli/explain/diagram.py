@@ -31,7 +31,7 @@ def flow(row: Explained) -> tuple[Node, ...]:
 
 def _inputs(row: Explained) -> list[Node]:
     """Return what queries, keys and values come from, as far as that is known."""
-    names = ("x (target)", "y (source)") if row.site.kind == "cross" else ("x",)
+    names = ("x (target)", "y (source)") if row.layer.kind == "cross" else ("x",)
     texts = dict(zip(("input", "memory"), names, strict=False))
     shapes = {"input": "input", "memory": "key_input"}
     used = dict.fromkeys(name for letter in row.made for name in _sources(row, letter))
@@ -68,7 +68,7 @@ def _sources(row: Explained, letter: str) -> tuple[str, ...]:
     made = row.made[letter]
     if made.layer is not None:
         return (f"layer_{made.layer}",)
-    names = {"x": "input"} | ({"y": "memory"} if row.site.kind == "cross" else {})
+    names = {"x": "input"} | ({"y": "memory"} if row.layer.kind == "cross" else {})
     symbols = dict.fromkeys(re.findall(r"\b[xyz]\b", made.formula or ""))
     return tuple(names.get(symbol, symbol) for symbol in symbols)
 

@@ -35,7 +35,7 @@ class Explainable(Protocol):
 
     @property
     def network(self) -> nn.Module:
-        """What holds all its modules; their names begin as the sites' do."""
+        """What holds all its modules; their names begin as the attention layers' do."""
 
     def axes(self, kind: Kind) -> tuple[Tokens, Tokens]:
         """Return query and key tokens."""
@@ -59,15 +59,15 @@ def explain(source: Explainable, kind: Kind, layer: int, head: int, position: in
     witness = _Witness(kind, layer, head, position, leaves)
     with leaves.watching(), torch.inference_mode():
         run = source.run([witness])
-        if witness.site is None:
+        if witness.attention is None:
             raise run.no_attention(kind, layer, str(layer))
         witness.after = witness.after or leaves.take()
-    site, operation = witness.seen_operation()
+    attention, operation = witness.seen_operation()
     with torch.inference_mode():
-        ways = _ways(witness, site, operation)
+        ways = _ways(witness, attention, operation)
         unknown = {letter for letter in "KV" if ways[letter] is None}
-        shared = shared_with(source.run, site, operation, unknown) if unknown else {}
-        return _explained(witness, site, operation, source.axes(kind), ways, shared), run
+        shared = shared_with(source.run, attention, operation, unknown) if unknown else {}
+        return _explained(witness, attention, operation, source.axes(kind), ways, shared), run
 
 
 @dataclass
@@ -79,53 +79,57 @@ class _Witness:
     head: int
     position: int
     leaves: Leaves
-    site: AttentionLayer | None = None
+    attention: AttentionLayer | None = None
     operation: AttentionOperation | None = None
     kernel: Tensor | None = None
     before: tuple[Leaf, ...] = ()
     after: tuple[Leaf, ...] = ()
 
-    def request(self, site: AttentionLayer) -> Request | None:
+    def request(self, attention: AttentionLayer) -> Request | None:
         ran = self.leaves.take()
-        if self.site is not None:
+        if self.attention is not None:
             self.after = self.after or ran
             return None
-        if (site.kind, site.layer) != (self.kind, self.layer):
+        if (attention.kind, attention.index) != (self.kind, self.layer):
             return None
-        if self.head >= site.heads:
+        if self.head >= attention.heads:
             raise UsageError(
-                f"--head {self.head}: out of range", f"this model has heads 0 to {site.heads - 1}"
+                f"--head {self.head}: out of range", f"this model has heads 0 to {attention.heads - 1}"
             )
-        self.site, self.before = site, ran
+        self.attention, self.before = attention, ran
         return Request((self.head,), range(self.position, self.position + 1))
 
     def update(self, block: WeightBlock) -> None:
         """Keep nothing: the weights are made once more, step by step."""
 
-    def inspect(self, site: AttentionLayer, operation: AttentionOperation, output: Tensor | None) -> None:
+    def inspect(
+        self, attention: AttentionLayer, operation: AttentionOperation, output: Tensor | None
+    ) -> None:
         """Keep the operation, and what the model's own kernel made of it."""
         self.operation, self.kernel = operation, output
 
     def seen_operation(self) -> tuple[AttentionLayer, AttentionOperation]:
-        """Return the site and its operation, when they have been seen."""
-        assert self.site is not None and self.operation is not None
-        return self.site, self.operation
+        """Return the attention and its operation, when they have been seen."""
+        assert self.attention is not None and self.operation is not None
+        return self.attention, self.operation
 
 
-def _ways(witness: _Witness, site: AttentionLayer, operation: AttentionOperation) -> dict[str, Way | None]:
+def _ways(
+    witness: _Witness, attention: AttentionLayer, operation: AttentionOperation
+) -> dict[str, Way | None]:
     """Find how the head's queries, keys and values were made."""
     head, heads = witness.head, operation.heads
     value = None if operation.value is None else of_head(operation.value, head, heads)
     rows = {"Q": operation.query[0, head], "K": of_head(operation.key, head, heads), "V": value}
     return {
-        letter: None if of_letter is None else find_way(witness.before, of_letter, site.module)
+        letter: None if of_letter is None else find_way(witness.before, of_letter, attention.module)
         for letter, of_letter in rows.items()
     }
 
 
 def _explained(
     witness: _Witness,
-    site: AttentionLayer,
+    attention: AttentionLayer,
     operation: AttentionOperation,
     axes: tuple[Tokens, Tokens],
     ways: Mapping[str, Way | None],
@@ -134,19 +138,19 @@ def _explained(
     queries, keys = axes
     row, head = witness.position - operation.first_query, witness.head
     steps = row_steps(operation, head, row)
-    around = _Surroundings(witness, operation, site.module, ways)
+    around = _Surroundings(witness, operation, attention.module, ways)
     kernel = None if witness.kernel is None else witness.kernel[0, head, row]
     return Explained(
-        site=site,
+        layer=attention,
         head=head,
-        kv_head=site.kv_head(head),
+        kv_head=attention.kv_head(head),
         query_token=queries[witness.position],
         place=row,
         key_tokens=keys[operation.first_key : operation.first_key + operation.keys],
         shapes=around.shapes(),
         input=_numbers(around.input_row),
         input_from=around.input_from,
-        key_input=_numbers(around.key_input if site.kind == "cross" else None),
+        key_input=_numbers(around.key_input if attention.kind == "cross" else None),
         query=steps.query.numpy(force=True),
         made=formulas(ways, shared, around.input),
         key=steps.key.numpy(force=True),

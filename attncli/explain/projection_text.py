@@ -72,7 +72,7 @@ def _inputs(row: Explained) -> Iterator[str]:
         letters = [
             letter for letter, one in row.made.items() if re.search(rf"\b{symbol}\b", one.formula or "")
         ]
-        if letters and not (row.site.kind == "cross" and symbol == "y"):
+        if letters and not (row.layer.kind == "cross" and symbol == "y"):
             known = "" if row.input is None else ", which is not the x of the queries"
             yield f"{symbol}: what {_list(letters)} are projected from{known}"
 

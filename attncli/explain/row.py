@@ -131,7 +131,7 @@ class Explained:
         added: None where the output projection was not found.
     """
 
-    site: AttentionLayer
+    layer: AttentionLayer
     head: int
     kv_head: int
     query_token: Token

@@ -17,31 +17,31 @@ from attncli.record import AttentionLayer, Observer, Request, Run, WeightBlock
 class _SameInEarlierLayers:
     """Observer that looks for one layer's keys and values among those of the layers before it."""
 
-    site: AttentionLayer
+    layer: AttentionLayer
     operation: AttentionOperation
     wanted: set[str]
     found: dict[str, int] = field(default_factory=dict)
 
-    def request(self, site: AttentionLayer) -> Request | None:
-        earlier = site.kind == self.site.kind and site.layer < self.site.layer
+    def request(self, layer: AttentionLayer) -> Request | None:
+        earlier = layer.kind == self.layer.kind and layer.index < self.layer.index
         return Request((0,), range(1)) if earlier else None
 
     def update(self, block: WeightBlock) -> None:
         """Keep nothing: the weights are of no interest."""
 
-    def inspect(self, site: AttentionLayer, operation: AttentionOperation, output: Tensor | None) -> None:
+    def inspect(self, layer: AttentionLayer, operation: AttentionOperation, output: Tensor | None) -> None:
         """Compare the operation's keys and values; the earliest layer counts."""
         pairs = {"K": (operation.key, self.operation.key), "V": (operation.value, self.operation.value)}
         for letter in self.wanted - self.found.keys():
             theirs, ours = pairs[letter]
             if theirs is not None and ours is not None and theirs.shape == ours.shape:
                 if bool(ours.any()) and torch.equal(theirs, ours):
-                    self.found[letter] = site.layer
+                    self.found[letter] = layer.index
 
 
 def shared_with(
     run: Callable[[Sequence[Observer]], Run],
-    site: AttentionLayer,
+    layer: AttentionLayer,
     operation: AttentionOperation,
     wanted: set[str],
 ) -> dict[str, int]:
@@ -50,9 +50,9 @@ def shared_with(
     Args:
         wanted: ``K``, ``V`` or both.
     """
-    if site.layer == 0:
+    if layer.index == 0:
         return {}
-    looking = _SameInEarlierLayers(site, operation, wanted)
+    looking = _SameInEarlierLayers(layer, operation, wanted)
     try:
         run([looking])
     except AttnCliError:  # an earlier layer's attention is not to be seen: nothing is known then

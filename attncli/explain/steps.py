@@ -71,7 +71,7 @@ class Walk:
         return f"{told[self.row.input_from]}: {size:,} numbers for each token"
 
     def _projections(self) -> Step:
-        row, heads = self.row, self.row.site.heads
+        row, heads = self.row, self.row.layer.heads
         query, key = _quoted(row.query_token), _quoted(self._strongest)
         place = self._strongest_place
         rows = [
@@ -83,8 +83,8 @@ class Walk:
         if row.value is not None:
             rows += [(f"value {key}", row.value[place]), *_earlier(row.made["V"], place)]
         about = f"head {row.head} of {heads}, of {len(row.query)} dimensions"
-        if row.site.kv_heads < heads:
-            about += f"; keys and values are those of kv head {row.kv_head} of {row.site.kv_heads}"
+        if row.layer.kv_heads < heads:
+            about += f"; keys and values are those of kv head {row.kv_head} of {row.layer.kv_heads}"
         return Step(
             "Query, key, value",
             formulas_of(row.made),

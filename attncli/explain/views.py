@@ -46,7 +46,7 @@ def explained_view(
     """
     shown = strongest(row.weights, top or LISTED, row.allowed)
     token = row.query_token
-    name = f"{_KINDS[row.site.kind]} layer {row.site.layer} head {row.head}"
+    name = f"{_KINDS[row.layer.kind]} layer {row.layer.index} head {row.head}"
     header = Header(
         command="explain",
         title=f"{source_title(run.source)} · {name} · row {token.position} “{token.label}”",
@@ -78,17 +78,17 @@ def document(row: Explained, listed: Sequence[int]) -> dict[str, object]:
     Args:
         listed: The keys to write, as places.
     """
-    site = row.site
+    layer = row.layer
     return {
         "topic": "steps",
         "site": {
-            "kind": site.kind,
-            "layer": site.layer,
+            "kind": layer.kind,
+            "layer": layer.index,
             "head": row.head,
             "kv_head": row.kv_head,
-            "heads": site.heads,
-            "kv_heads": site.kv_heads,
-            "module": site.module,
+            "heads": layer.heads,
+            "kv_heads": layer.kv_heads,
+            "module": layer.module,
         },
         "shapes": dict(row.shapes),
         "query_token": row.query_token,

@@ -160,13 +160,13 @@ def answers_of(
     """
     edges = np.cumsum([0, *(len(question.candidates) for question in questions)])
     found: dict[Head, NDArray[np.bool_]] = {}
-    for layer in measured:
+    for words in measured:
         hits = np.stack(
             [
-                question.hits(layer.values[:, start:stop])
+                question.hits(words.values[:, start:stop])
                 for question, start, stop in zip(questions, edges[:-1], edges[1:], strict=True)
             ]
         )
-        for place, head in enumerate(layer.heads):
-            found[(layer.site.kind, layer.site.layer, head)] = hits[:, place]
+        for place, head in enumerate(words.heads):
+            found[(words.layer.kind, words.layer.index, head)] = hits[:, place]
     return found

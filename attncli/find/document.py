@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from attncli.find.ranked_heads import FEW, SITE, Head, head_maps, head_name, how_many, where
+from attncli.find.ranked_heads import FEW, LAYER, Head, head_maps, head_name, how_many, where
 from attncli.view import Column, Header, HeadMap, HeadRanking, Table
 
 Document = Mapping[str, Any]
@@ -36,13 +36,13 @@ def found_of(document: Document, header: Header) -> HeadRanking:
         replace(header, title=title, notes=()),
         form.columns,
         tuple(
-            (rank, head_name(_site(head)), *form.cells(head, document)) for rank, head in enumerate(shown, 1)
+            (rank, head_name(_head(head)), *form.cells(head, document)) for rank, head in enumerate(shown, 1)
         ),
     )
     data = Table(
         header,
-        (*SITE, *map(Column, form.names)),
-        tuple((*_site(head), *form.numbers(head["metrics"])) for head in heads),
+        (*LAYER, *map(Column, form.names)),
+        tuple((*_head(head), *form.numbers(head["metrics"])) for head in heads),
         "heads",
     )
     tables = (people, *(() if form.beside is None else (form.beside(document, header),)))
@@ -82,12 +82,12 @@ def _values(document: Document) -> dict[Head, float | None]:
     """Return what heads are ranked by, where no map says it of those that are not listed too."""
     by = document["by"]
     return {
-        _site(head): head["metrics"]["accuracy"]["mean"] if by == "accuracy" else head["metrics"][by]
+        _head(head): head["metrics"]["accuracy"]["mean"] if by == "accuracy" else head["metrics"][by]
         for head in document["heads"]
     }
 
 
-def _site(head: Document) -> Head:
+def _head(head: Document) -> Head:
     return head["kind"], head["layer"], head["head"]
 
 
@@ -144,12 +144,12 @@ def _comparison(document: Document, header: Header) -> Table:
     """Put the best head beside the best constant offset, on all texts and on those that had no say."""
     best, offset, held = document["heads"][0], document["offset"], document["held_out"]
     rows = [
-        ("all", f"best head, {head_name(_site(best))}", best["metrics"]["accuracy"]),
+        ("all", f"best head, {head_name(_head(best))}", best["metrics"]["accuracy"]),
         ("all", f"best offset, {where(offset['offset'])}", offset),
     ]
     if held is not None:
         rows += [
-            ("held out", f"head, {head_name(_site(held))}", held["scored"]),
+            ("held out", f"head, {head_name(_head(held))}", held["scored"]),
             ("held out", f"offset, {where(held['offset']['offset'])}", held["offset"]),
         ]
     columns = (
@@ -176,7 +176,7 @@ def _aligned_cells(head: Document, document: Document) -> tuple[object, ...]:
 
 def _beside_diagonal(document: Document, header: Header) -> Table:
     best = document["heads"][0]
-    answers = {f"best head, {head_name(_site(best))}": best["metrics"], "the diagonal": document["diagonal"]}
+    answers = {f"best head, {head_name(_head(best))}": best["metrics"], "the diagonal": document["diagonal"]}
     columns = (Column("answer"), *map(Column, ALIGNED))
     rows = tuple((answer, *(found[name] for name in ALIGNED)) for answer, found in answers.items())
     return Table(replace(header, title="The best head beside the diagonal", notes=()), columns, rows)

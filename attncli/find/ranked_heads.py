@@ -17,7 +17,7 @@ FEW = 10
 
 WORDS_RULE = "words: weights on a word's tokens are summed, those of its rows averaged"
 
-SITE = (Column("kind"), Column("layer"), Column("head"))
+LAYER = (Column("kind"), Column("layer"), Column("head"))
 
 
 def found_header(run: Run, made: Provenance, title: str, notes: Sequence[str]) -> Header:

@@ -110,9 +110,9 @@ def links(question: WordPairQuery, measured: Iterable[LayerWords]) -> list[HeadL
     return sorted(found, key=lambda one: one.weight if one.excess is None else one.excess, reverse=True)
 
 
-def _link(question: WordPairQuery, layer: LayerWords, place: int, head: int) -> HeadLink:
-    values = layer.values[place]
+def _link(question: WordPairQuery, words: LayerWords, place: int, head: int) -> HeadLink:
+    values = words.values[place]
     weight, others = float(values[0]), values[1 : 1 + len(question.others)]
     stronger = int(np.count_nonzero(values[1 + len(others) :] > weight))
     average = float(others.mean()) if len(others) else None
-    return HeadLink(layer.site.kind, layer.site.layer, head, weight, average, 1 + stronger)
+    return HeadLink(words.layer.kind, words.layer.index, head, weight, average, 1 + stronger)

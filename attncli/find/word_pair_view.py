@@ -55,7 +55,7 @@ def link_view(
     by = "excess" if question.others else "weight"
     title = f'{source_title(run.source)} · heads in which "{query}" attends to "{key}"'
     header = found_header(
-        run, made, title, (*_link_notes(search), command_note(search.command, _site(found[0])))
+        run, made, title, (*_link_notes(search), command_note(search.command, _head(found[0])))
     )
     document = {
         "by": by,
@@ -63,8 +63,8 @@ def link_view(
         "corpus": {"texts": 1, "tokens": search.tokens, "rows": len(question.queries[question.query])},
         "searched": _searched_words(search),
         "top": top,
-        "heads": [head_entry(_site(one), _link_numbers(one)) for one in found[:top]],
-        "maps": [map_entry(map_) for map_ in head_maps({_site(one): getattr(one, by) for one in found})],
+        "heads": [head_entry(_head(one), _link_numbers(one)) for one in found[:top]],
+        "maps": [map_entry(map_) for map_ in head_maps({_head(one): getattr(one, by) for one in found})],
     }
     return found_of(document, header)
 
@@ -119,5 +119,5 @@ def _word(text: str, span: Span, tokens: range, number: int) -> dict[str, object
     }
 
 
-def _site(one: HeadLink) -> Head:
+def _head(one: HeadLink) -> Head:
     return one.kind, one.layer, one.head

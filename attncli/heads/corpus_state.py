@@ -169,11 +169,11 @@ class CorpusState:
 
     def _layer(self, state: Mapping[str, Any]) -> tuple[int, LayerSums]:
         heads = tuple(int(head) for head in state["picked"])
-        site = AttentionLayer(
+        layer = AttentionLayer(
             self.tallies.kind, int(state["layer"]), int(state["heads"]), int(state["kv_heads"])
         )
         parts = (RunningSums.of_state(part, len(self.tallies.names), len(heads)) for part in state["sums"])
-        return site.layer, LayerSums(site, heads, *parts)
+        return layer.index, LayerSums(layer, heads, *parts)
 
     def _restore_overlap(self, state: Mapping[str, Any]) -> None:
         import numpy as np
@@ -202,14 +202,14 @@ _COUNTS = (
 )
 
 
-def _layer_state(layer: LayerSums) -> dict[str, Any]:
-    site = layer.site
+def _layer_state(sums: LayerSums) -> dict[str, Any]:
+    layer = sums.layer
     return {
-        "layer": site.layer,
-        "heads": site.heads,
-        "kv_heads": site.kv_heads,
-        "picked": list(layer.heads),
-        "sums": [part.state() for part in layer.parts()],
+        "layer": layer.index,
+        "heads": layer.heads,
+        "kv_heads": layer.kv_heads,
+        "picked": list(sums.heads),
+        "sums": [part.state() for part in sums.parts()],
     }
 
 

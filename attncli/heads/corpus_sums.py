@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from attncli.batch import Batch, Shuffled
 from attncli.heads.metrics import weight_on_pairs, wide
 from attncli.heads.metrics_of_block import Measures, attribute, batch_without_specials, evenly
 from attncli.heads.pair_sums import Pairs, PairSums, same_mask, suits
@@ -16,7 +17,7 @@ from attncli.heads.running_sums import Numbers, RunningSums
 from attncli.observers.block_parts import InLayers, Part, heads_in
 from attncli.observers.selection import Selection
 from attncli.observers.without_keys import without_keys
-from attncli.record import AttentionLayer, Batch, Kind, Request, Shuffled, WeightBlock
+from attncli.record import AttentionLayer, Kind, Request, WeightBlock
 
 EXCLUDED = "excluded"
 """Stands after the metrics: the weight that was left out with the special tokens."""
@@ -32,7 +33,7 @@ class LayerSums:
         shuffled: Of texts whose tokens were shuffled, or of random tokens.
     """
 
-    site: AttentionLayer
+    layer: AttentionLayer
     heads: tuple[int, ...]
     found: RunningSums
     chance: RunningSums
@@ -70,9 +71,6 @@ class CorpusSums(InLayers):
     _pairs: PairSums | None = None
     _passed: list[_Open] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
-        self._wanted_layers = self.layers.resolve(self.depth)
-
     @property
     def names(self) -> tuple[str, ...]:
         """What is counted, in the order of the tallies' metrics."""
@@ -92,14 +90,14 @@ class CorpusSums(InLayers):
         self._former = self._find_former(self._batch, shuffled) if null and shuffled else {}
         self._passed.clear()
 
-    def request(self, site: AttentionLayer) -> Request | None:
+    def request(self, layer: AttentionLayer) -> Request | None:
         """Ask for the chosen heads and every row."""
         self._close()
-        if site.kind != self.kind or site.layer not in self._wanted_layers:
+        if not self.wants(layer):
             return None
         assert self._batch is not None
-        heads = self.heads.of(site)
-        self._open = _Open(site, heads, self._sums(len(heads)), self._sums(len(heads)))
+        heads = self.heads.of(layer)
+        self._open = _Open(layer, heads, self._sums(len(heads)), self._sums(len(heads)))
         return Request(heads)
 
     def update(self, block: WeightBlock) -> None:
@@ -119,7 +117,7 @@ class CorpusSums(InLayers):
         self._close()
         even: dict[int, tuple[Numbers, Numbers]] = {}  # most layers share one
         for passed in self._passed:
-            tallies = self._tallies(passed.site, passed.heads)
+            tallies = self._tallies(passed.layer, passed.heads)
             into = tallies.shuffled if self._null else tallies.found
             into.add(*self._of_texts(passed.found))
             if not self._null:
@@ -128,11 +126,11 @@ class CorpusSums(InLayers):
                 tallies.chance.add(*even[id(passed.even)])
         self._passed.clear()
 
-    def _tallies(self, site: AttentionLayer, heads: tuple[int, ...]) -> LayerSums:
-        if site.layer not in self.by_layer:
+    def _tallies(self, layer: AttentionLayer, heads: tuple[int, ...]) -> LayerSums:
+        if layer.index not in self.by_layer:
             empty = (RunningSums.empty(len(self.names), len(heads)) for _ in range(3))
-            self.by_layer[site.layer] = LayerSums(site, heads, *empty)
-        return self.by_layer[site.layer]
+            self.by_layer[layer.index] = LayerSums(layer, heads, *empty)
+        return self.by_layer[layer.index]
 
     def _sums(self, heads: int) -> _Sums:
         assert self._batch is not None
@@ -285,7 +283,7 @@ class _Sums:
 class _Open:
     """A layer that passes by."""
 
-    site: AttentionLayer
+    layer: AttentionLayer
     heads: tuple[int, ...]
     found: _Sums
     even: _Sums

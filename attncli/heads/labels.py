@@ -76,9 +76,9 @@ def _with_nearest(head: Head, other: tuple[int, int], share: float, rows: int) -
     return replace(head, numbers={**head.numbers, "similarity": number}, nearest=other)
 
 
-def _head(tallies: CorpusSums, layer: LayerSums, place: int, thresholds: Thresholds) -> Head:
-    means, errors, rows = layer.found.means, layer.found.standard_errors, layer.found.rows
-    chance, shuffled = layer.chance.means, layer.shuffled.means
+def _head(tallies: CorpusSums, sums: LayerSums, place: int, thresholds: Thresholds) -> Head:
+    means, errors, rows = sums.found.means, sums.found.standard_errors, sums.found.rows
+    chance, shuffled = sums.chance.means, sums.shuffled.means
     numbers = {}
     for metric, name in enumerate(tallies.measures.names):
         if rows[metric, place] == 0:
@@ -92,10 +92,11 @@ def _head(tallies: CorpusSums, layer: LayerSums, place: int, thresholds: Thresho
             other,
             int(rows[metric, place]),
         )
-    site, head = layer.site, layer.heads[place]
+    head = sums.heads[place]
     excluded = float(means[-1, place]) if tallies.names[-1] == EXCLUDED else None
     labels = _labels(numbers, thresholds)
-    return Head(site.kind, site.layer, head, site.kv_head(head), numbers, labels, None, excluded)
+    layer = sums.layer
+    return Head(layer.kind, layer.index, head, layer.kv_head(head), numbers, labels, None, excluded)
 
 
 def null_of(name: str, chance: float, shuffled: float) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, cast
@@ -12,9 +12,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attncli import registry
-from attncli.heads import short_texts as dense
-from attncli.heads.metrics import RowMetric, TextMetric
-from attncli.record import Axis, Batch, Kind, WeightBlock
+from attncli.batch import Axis, Batch
+from attncli.heads.metrics import DerivedMetric, RowMetric, TextMetric, row_sums
+from attncli.record import Kind, WeightBlock
 
 
 @dataclass(frozen=True)
@@ -47,11 +47,6 @@ class Measures:
         return self.names[len(self.of_rows) :]
 
     @cached_property
-    def row_metrics(self) -> Mapping[str, RowMetric]:
-        """The functions of those of rows."""
-        return {name: cast(RowMetric, registry.load("metrics", name)) for name in self.of_rows}
-
-    @cached_property
     def text_metrics(self) -> tuple[TextMetric, ...]:
         """The functions of those of texts."""
         return tuple(cast(TextMetric, registry.load("metrics", name)) for name in self.of_texts)
@@ -61,18 +56,21 @@ class Measures:
     ) -> Float[Tensor, "metrics batch heads rows"]:
         """Return every number of every row of a block, or some of them; NaN where undefined."""
         names = self.of_rows if names is None else names
-        if dense.suits(block, batch):
-            return dense.rows(block, batch, names)
-        return self.rows_plainly(block, batch, names)
-
-    def rows_plainly(
-        self, block: WeightBlock, batch: Batch, names: Sequence[str] | None = None
-    ) -> Float[Tensor, "metrics batch heads rows"]:
-        """Do the same by asking each metric: the definition, and the way for long texts."""
-        names = self.of_rows if names is None else names
         if not names:
             return block.weights.new_zeros(0, *block.weights.shape[:3])
-        return torch.stack([self.row_metrics[name].measure(block, batch) for name in names])
+        block = replace(block, sums=row_sums(block))
+        made: dict[str, Tensor] = {}
+        return torch.stack([self._row(name, block, batch, made) for name in names])
+
+    def _row(self, name: str, block: WeightBlock, batch: Batch, made: dict[str, Tensor]) -> Tensor:
+        """Return one metric's number of every row; what it is derived from is made once for a block."""
+        base = attribute(name, "derived_from")
+        if base is not None:
+            found = self._row(base, block, batch, made)
+            return cast(DerivedMetric, registry.load("metrics", name)).derive(found, block)
+        if name not in made:
+            made[name] = cast(RowMetric, registry.load("metrics", name)).measure(block, batch)
+        return made[name]
 
 
 def attribute(name: str, key: str) -> Any:

@@ -16,8 +16,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from attncli import registry
+from attncli.batch import Batch
 from attncli.heads.metrics import marks_on_pairs
-from attncli.record import Batch, WeightBlock
+from attncli.record import WeightBlock
 
 MOST_KEYS = 128
 """So many keys squared are added up in float32 without losing more than a millionth."""
@@ -26,7 +27,7 @@ Pairs = tuple[Tensor, Tensor, Tensor]
 """Texts, rows and keys."""
 
 FULL = 1e-6
-"""How far a row's sum may be from 1: the distance is a share of it, and a row without weights counts for nothing."""
+"""How far a row's sum may be from 1: marks that are no booleans need it, and rows without weights have no number."""
 
 
 @dataclass(frozen=True)
@@ -62,20 +63,21 @@ class PairSums:
             return None
         shape = *batch.rows.shape, batch.keys.ids.shape[1]
         counted = batch.rows.unsqueeze(2)
+        found = [
+            marks_on_pairs(batch, instead[name]) if name in instead else modules[name].marks(batch)
+            for name in names
+        ]
         marks = torch.stack(
             [
-                marks_on_pairs(batch, instead[name])
-                if name in instead
-                else modules[name].marks(batch).expand(shape) * counted
-                for name in names
+                one if name in instead else one.expand(shape) * counted
+                for name, one in zip(names, found, strict=True)
             ]
         )
         if block.allowed is not None:
             marks = marks * block.allowed[:, 0].expand(shape)
         defined = (marks > 0).any(dim=3)
         rows = batch.rows | defined.any(dim=0)
-        if "distance" in names:
-            defined[names.index("distance")] = batch.rows
+        defined[[one.dtype != torch.bool for one in found]] = batch.rows
         return cls(
             names,
             block.allowed,

@@ -136,18 +136,6 @@ def metric_notes(by: str, heads: Sequence[Head], corpus: Corpus) -> list[str]:
     return [*notes, f"baseline: {_null_text(str(null), corpus)}"] if null else notes
 
 
-def depends_on_metric(note: str) -> bool:
-    """Return whether a note is one of `metric_notes`.
-
-    >>> depends_on_metric("span is undefined in 3 rows, which are left out"), depends_on_metric("rows: content tokens")
-    (True, False)
-    """
-    return note.startswith(("baseline: ", "null: ")) or note.endswith(_LEFT_OUT)
-
-
-_LEFT_OUT = " rows, which are left out"
-
-
 def _null_text(null: str, corpus: Corpus) -> str:
     text = _NULLS[null]
     if corpus.probe:
@@ -167,4 +155,4 @@ def _undefined(name: str, heads: Sequence[Head], corpus: Corpus) -> str | None:
     missing = corpus.rows - max(rows)
     if not missing:
         return None
-    return f"{name.replace('_', ' ')} is undefined in {missing:,}{_LEFT_OUT}"
+    return f"{name.replace('_', ' ')} is undefined in {missing:,} rows, which are left out"

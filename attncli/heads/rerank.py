@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from attncli import registry
-from attncli.documents.fields import Fields
+from attncli.documents.checked import checked
+from attncli.documents.forms.heads import RankedHeads
 from attncli.heads.condition import parse_where
 from attncli.heads.ranking import (
     Corpus,
     RankingRequest,
-    depends_on_metric,
     metric_named,
     metric_notes,
     rank,
     ranking_title,
-    rows_note,
 )
 from attncli.heads.saved import ranked_heads
 from attncli.heads.scores import ROLE
 from attncli.heads.tables import Measured, Ranked, metric_column, ranking_of
+from attncli.labels import safe_label
 from attncli.maps.saved_selection import places
 from attncli.observers.selection import NO_MEAN, parse_selection
+from attncli.render import json_format
 from attncli.view import HeadRanking
 
 
@@ -64,8 +66,8 @@ def rank_again(view: HeadRanking, again: Again, file: str) -> HeadRanking:
         UsageError: What is asked for is not in the run.
         ReadError: Something in it is not as it should be.
     """
-    document = Fields(view.document, file)
-    saved, corpus = ranked_heads(document), _corpus(document)
+    document = checked(json_format.document(view), RankedHeads, file)
+    saved, corpus = ranked_heads(document, file), _corpus(document)
     metrics = registry.entries("metrics")
     names = [name for name in saved.measured.metrics if name in metrics]
     by = saved.by if again.by is None else metric_named(again.by, [ROLE, *names], "not in the run")
@@ -82,14 +84,29 @@ def rank_again(view: HeadRanking, again: Again, file: str) -> HeadRanking:
     groups = [[place for place in group if place in chosen] for group in saved.groups]
     groups = sorted((group for group in groups if len(group) > 1), key=len, reverse=True)
     ranked = Ranked(by, again.top, heads, measured, groups, changes)
-    notes = [note for note in view.header.notes if not depends_on_metric(note)]
-    rows = rows_note(corpus)
-    after = notes.index(rows) + 1 if rows in notes else len(notes)
-    notes[after:after] = metric_notes(by, saved.heads, corpus)
+    about = metric_notes(by, saved.heads, corpus)
+    notes = [*_notes_with(view.header.notes, _old_metric_notes(document, saved, corpus), about)]
     notes += _what_is_left(saved, measured, again)
     title = ranking_title(view.header.source, measured.kind, len(heads), measured.count, by, corpus)
     header = replace(view.header, title=title, notes=tuple(dict.fromkeys(notes)))
-    return ranking_of(ranked, header, {**view.document, **_changed(document, ranked, again)})
+    return ranking_of(
+        ranked, header, {**view.document, **_changed(view.document, ranked, again), "metric_notes": about}
+    )
+
+
+def _old_metric_notes(document: RankedHeads, saved: Ranked, corpus: Corpus) -> Sequence[str]:
+    """Return those of the saved notes that hang on the number that the heads were ranked by."""
+    if "metric_notes" in document:
+        return [safe_label(note) for note in document["metric_notes"]]
+    return metric_notes(saved.by, saved.heads, corpus)  # saved before the run named them
+
+
+def _notes_with(notes: Sequence[str], old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
+    """Yield notes with others in the place of some of them; at the end where there were none."""
+    place = min((notes.index(note) for note in old if note in notes), default=len(notes))
+    yield from notes[:place]
+    yield from new
+    yield from (note for note in notes[place:] if note not in old)
 
 
 def _part(saved: Ranked, again: Again) -> Measured:
@@ -120,10 +137,10 @@ def _what_is_left(saved: Ranked, measured: Measured, again: Again) -> Iterable[s
         yield f"{measured.count} of {saved.measured.count} {measured.kind} heads: {again.parts}"
 
 
-def _changed(document: Fields, ranked: Ranked, again: Again) -> dict[str, object]:
+def _changed(document: Mapping[str, Any], ranked: Ranked, again: Again) -> dict[str, object]:
     """Return the keys of the document that are others now."""
-    entries = {(entry["layer"], entry["head"]): entry for entry in document.values["heads"]}
-    before = document.maybe("where", str)
+    entries = {(entry["layer"], entry["head"]): entry for entry in document["heads"]}
+    before = document.get("where")
     both = again.where if before is None else f"({before}) and ({again.where})"
     keys: dict[str, object] = {
         "by": ranked.by,
@@ -135,16 +152,13 @@ def _changed(document: Fields, ranked: Ranked, again: Again) -> dict[str, object
     }
     if ranked.changes is not None:
         kept = {(change.layer, change.head) for change in ranked.changes[1]}
-        changes = document.values["changes"]
+        changes = document["changes"]
         keys["changes"] = [change for change in changes if (change["layer"], change["head"]) in kept]
     return keys
 
 
-def _corpus(document: Fields) -> Corpus:
-    fields = document.part("corpus")
-    texts, tokens, rows, null_texts, bad_lines = (
-        fields.count(key) or 0 for key in ("texts", "tokens", "rows", "null_texts", "bad_lines")
-    )
-    return Corpus(
-        texts, tokens, rows, null_texts, bad_lines, fields.text("rule", ""), fields.maybe("probe", str)
-    )
+def _corpus(document: RankedHeads) -> Corpus:
+    saved = document["corpus"]
+    texts, tokens, rows = saved["texts"], saved["tokens"], saved["rows"]
+    other, bad = saved.get("null_texts", 0), saved.get("bad_lines", 0)
+    return Corpus(texts, tokens, rows, other, bad, saved.get("rule", ""), saved.get("probe"))

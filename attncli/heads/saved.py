@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import math
-import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from attncli import registry
-from attncli.documents.fields import Fields
+from attncli.documents.checked import body_of, checked, damaged, header_of, parse
+from attncli.documents.forms.heads import HeadChange, HeadNumber, RankedHead, RankedHeads
 from attncli.errors import ReadError
 from attncli.heads.changes import Change, Old, OldRun
 from attncli.heads.scores import ROLE, Head, Number
 from attncli.heads.tables import Measured, Ranked, ranking_of
-from attncli.labels import fit, safe_label
-from attncli.record import KINDS, Kind
-from attncli.view import SCHEMA, Header, HeadRanking
+from attncli.labels import safe_label
+from attncli.view import HeadRanking
 
 _HINT = "attncli heads writes one with --json or -o FILE.json"
 
@@ -28,33 +26,37 @@ def load_heads(path: str) -> OldRun:
     Raises:
         ReadError: It cannot be read, or is no ranking of heads.
     """
-    heads = map(_head, _document(path).parts("heads"))
+    heads = map(_head, _document(path)["heads"])
     return {(head.kind, head.layer, head.head): _old(head) for head in heads}
 
 
-def read_view(document: Fields, header: Header) -> HeadRanking:
+def read_view(parsed: Mapping[str, Any], name: str) -> HeadRanking:
     """Make the view that a ranking's document was written from.
 
     Raises:
         ReadError: Something in it is not as it should be.
     """
-    return ranking_of(ranked_heads(document), header, document.body)
+    document = checked(parsed, RankedHeads, name)
+    return ranking_of(ranked_heads(document, name), header_of(document), body_of(parsed))
 
 
-def ranked_heads(document: Fields) -> Ranked:
+def ranked_heads(document: RankedHeads, name: str) -> Ranked:
     """Return the heads of a ranking's document in their order, and what else was found of them.
 
     Raises:
-        ReadError: Something in it is not as it should be.
+        ReadError: What it says of them does not fit together.
     """
-    by = document.choice("by", (ROLE, *registry.entries("metrics")))
-    entries = document.parts("heads")
-    heads = [_head(entry) for entry in entries]
+    if (by := document["by"]) not in (ROLE, *registry.entries("metrics")):
+        raise damaged(name, "by", f'is "{by}", expected {ROLE} or a metric (attncli list metrics)')
+    heads = [_head(entry) for entry in document["heads"]]
     measured = _measured(document, heads)
-    for entry, head in zip(entries, heads, strict=True):
+    if len({*measured.layers}) < len(measured.layers) or len({*measured.heads}) < len(measured.heads):
+        raise damaged(name, "measured", "has a layer or head twice")
+    for place, head in enumerate(heads):
         if head.kind != measured.kind or head.layer not in measured.layers or head.head not in measured.heads:
-            raise entry.wrong("head", "is not among those that were measured")
-    return Ranked(by, document.count("top"), heads, measured, _groups(document), _changes(document))
+            raise damaged(name, f"heads[{place}].head", "is not among those that were measured")
+    groups = [[(head["layer"], head["head"]) for head in group] for group in document["clusters"]]
+    return Ranked(by, document.get("top"), heads, measured, groups, _changes(document))
 
 
 def load_progress(path: str) -> Mapping[str, Any]:
@@ -64,41 +66,34 @@ def load_progress(path: str) -> Mapping[str, Any]:
         ReadError: It cannot be read, or the run was finished.
     """
     document = _document(path)
-    if document.maybe("progress", dict) is None:
+    if "progress" not in document:
         raise ReadError(f"{safe_label(path)}: that run was finished: there is nothing to go on with")
-    return {"settings": document.get("settings", dict), "progress": document.get("progress", dict)}
+    return {"settings": document["settings"], "progress": document["progress"]}
 
 
-def _document(path: str) -> Fields:
+def _document(path: str) -> RankedHeads:
     shown = safe_label(path)
     try:
-        parsed = json.loads(Path(path).expanduser().read_bytes())
+        content = Path(path).expanduser().read_bytes()
     except (OSError, RuntimeError) as error:
         raise ReadError(f"{shown}: {getattr(error, 'strerror', None) or error}") from error
-    except (ValueError, RecursionError) as error:
-        raise ReadError(f"{shown}: no JSON that can be read", _HINT) from error
-    if not isinstance(parsed, dict) or parsed.get("command") != "heads":
+    parsed = parse(content, shown, _HINT)
+    if parsed["command"] != "heads":
         raise ReadError(f"{shown}: no answer of attncli heads", _HINT)
-    if not isinstance(parsed.get("schema"), int) or parsed["schema"] > SCHEMA:
-        raise ReadError(f"{shown}: written by a later attncli", "update attncli")
-    return Fields(parsed, shown)
+    return checked(parsed, RankedHeads, shown)
 
 
-def _head(entry: Fields) -> Head:
-    layer, head, metrics = _index(entry, "layer"), _index(entry, "head"), entry.part("metrics")
-    for name in metrics.values:
-        if not re.fullmatch(r"[a-z0-9_]{1,40}", name):
-            raise metrics.wrong(fit(safe_label(name), 30), "is no metric's name")
-    kv_head, nearest = entry.count("kv_head"), entry.maybe("nearest", dict)
+def _head(entry: RankedHead) -> Head:
+    nearest = entry.get("nearest")
     return Head(
-        cast(Kind, entry.choice("kind", KINDS)),
-        layer,
-        head,
-        head if kv_head is None else kv_head,
-        {name: _number(metrics.part(name)) for name in metrics.values},
-        entry.texts("labels"),
-        None if nearest is None else _place(entry.part("nearest")),
-        entry.number("excluded"),
+        entry["kind"],
+        entry["layer"],
+        entry["head"],
+        entry.get("kv_head", entry["head"]),
+        {name: _number(number) for name, number in entry["metrics"].items()},
+        tuple(entry["labels"]),
+        None if nearest is None else (nearest["layer"], nearest["head"]),
+        entry.get("excluded"),
     )
 
 
@@ -106,57 +101,37 @@ def _old(head: Head) -> Old:
     return Old({name: (number.mean, number.stderr) for name, number in head.numbers.items()}, head.labels)
 
 
-def _number(fields: Fields) -> Number:
-    mean, stderr, null, chance, shuffled = (
-        _float(fields, key) for key in ("mean", "stderr", "null", "chance", "shuffled")
+def _number(saved: HeadNumber) -> Number:
+    mean, stderr, null = map(_float, (saved["mean"], saved["stderr"], saved["null"]))
+    return Number(
+        mean, stderr, null, _float(saved.get("chance")), _float(saved.get("shuffled")), saved["rows"]
     )
-    return Number(mean, stderr, null, chance, shuffled, fields.count("rows") or 0)
 
 
-def _float(fields: Fields, key: str) -> float:
-    value = fields.real(key)
-    return math.nan if value is None else float(value)
+def _float(value: float | None) -> float:
+    return math.nan if value is None else value
 
 
-def _index(fields: Fields, key: str) -> int:
-    index = fields.count(key)
-    if index is None:
-        raise fields.wrong(key, "is missing")
-    return index
-
-
-def _place(fields: Fields) -> tuple[int, int]:
-    return _index(fields, "layer"), _index(fields, "head")
-
-
-def _measured(document: Fields, heads: list[Head]) -> Measured:
+def _measured(document: RankedHeads, heads: list[Head]) -> Measured:
     """Return what was measured; earlier documents say it only of the heads that they list."""
-    if document.maybe("measured", dict) is None:
+    if "measured" not in document:
         return Measured.of(heads[0].kind if heads else "encoder", heads)
-    fields = document.part("measured")
-    kind = cast(Kind, fields.choice("kind", KINDS))
-    layers, numbers, count = fields.counts("layers"), fields.counts("heads"), fields.count("count")
+    saved = document["measured"]
+    layers, numbers, count = tuple(saved["layers"]), tuple(saved["heads"]), saved.get("count")
     if count is None:
-        whole = document.values.get("top") is None and document.values.get("where") is None
+        whole = document.get("top") is None and document.get("where") is None
         count = len(heads) if whole else len(layers) * len(numbers)
-    return Measured(kind, layers, numbers, fields.texts("metrics"), count)
+    return Measured(saved["kind"], layers, numbers, tuple(saved["metrics"]), count)
 
 
-def _groups(document: Fields) -> list[list[tuple[int, int]]]:
-    groups = document.maybe("clusters", list) or []
-    named = (Fields({"heads": group}, document.file, f"clusters[{i}].") for i, group in enumerate(groups))
-    return [[_place(head) for head in group.parts("heads")] for group in named]
-
-
-def _changes(document: Fields) -> tuple[str, list[Change]] | None:
-    if document.maybe("changes", list) is None:
+def _changes(document: RankedHeads) -> tuple[str, list[Change]] | None:
+    if "changes" not in document:
         return None
-    name = safe_label(document.text("compared_to", "an older run"))
-    return name, [_change(entry) for entry in document.parts("changes")]
+    name = safe_label(document.get("compared_to", "an older run"))
+    return name, [_change(entry) for entry in document["changes"]]
 
 
-def _change(entry: Fields) -> Change:
-    before, now, z = (_float(entry, key) for key in ("before", "now", "z"))
-    kind, metric = entry.choice("kind", KINDS), entry.get("metric", str)
-    names = entry.texts("labels_before"), entry.texts("labels")
-    return Change(kind, *_place(entry), metric, before, now, z, *names)
+def _change(entry: HeadChange) -> Change:
+    before, now, z = map(_float, (entry["before"], entry["now"], entry["z"]))
+    place, names = (entry["layer"], entry["head"]), (tuple(entry["labels_before"]), tuple(entry["labels"]))
+    return Change(entry["kind"], *place, entry["metric"], before, now, z, *names)

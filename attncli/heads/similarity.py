@@ -11,12 +11,13 @@ import torch
 from torch import Tensor
 
 from attncli import registry
+from attncli.batch import Batch
 from attncli.heads.metrics import PairMetric
 from attncli.heads.running_sums import Numbers
 from attncli.observers.block_parts import InLayers
 from attncli.observers.selection import Selection
 from attncli.observers.without_keys import without_keys
-from attncli.record import AttentionLayer, Batch, Kind, Request, WeightBlock
+from attncli.record import AttentionLayer, Kind, Request, WeightBlock
 
 MOST_VALUES = 2**26
 """So many weights of a pass are kept until all its layers are there; of longer texts every few rows."""
@@ -29,7 +30,7 @@ Head = tuple[int, int]
 class _Layer:
     """A layer that passes by: its vectors ``(heads, batch, rows, keys)``, once there are any."""
 
-    site: AttentionLayer
+    layer: AttentionLayer
     heads: tuple[int, ...]
     vectors: Tensor | None = None
 
@@ -59,7 +60,7 @@ class HeadOverlap(InLayers):
     _step: int = 1
 
     def __post_init__(self) -> None:
-        self._wanted_layers = self.layers.resolve(self.depth)
+        super().__post_init__()
         self._metric = cast(PairMetric, registry.load("metrics", "similarity"))
 
     def begin(self, batch: Batch) -> None:
@@ -67,17 +68,17 @@ class HeadOverlap(InLayers):
         self._batch = batch
         self._kept.clear()
 
-    def request(self, site: AttentionLayer) -> Request | None:
+    def request(self, layer: AttentionLayer) -> Request | None:
         """Ask for the chosen heads and every row."""
-        if site.kind != self.kind or site.layer not in self._wanted_layers:
+        if not self.wants(layer):
             return None
         assert self._batch is not None
-        heads = self.heads.of(site)
+        heads = self.heads.of(layer)
         texts, queries = self._batch.rows.shape
         keys = self._batch.keys.ids.shape[1]
         values = len(heads) * len(self._wanted_layers) * texts * queries * keys
         self._step = -(-values // MOST_VALUES)
-        self._kept.append(_Layer(site, heads))
+        self._kept.append(_Layer(layer, heads))
         return Request(heads)
 
     def update(self, block: WeightBlock) -> None:
@@ -114,7 +115,7 @@ class HeadOverlap(InLayers):
         if not self._kept:
             return
         assert self._batch is not None
-        found = [(layer.site.layer, head) for layer in self._kept for head in layer.heads]
+        found = [(kept.layer.index, head) for kept in self._kept for head in kept.heads]
         if self.products is None:
             self.found, self.products = found, np.zeros((len(found), len(found)))
         kept = [layer.vectors for layer in self._kept if layer.vectors is not None]

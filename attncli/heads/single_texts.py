@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 import torch
 
+from attncli.batch import Axis, Batch, Shuffled
 from attncli.errors import UsageError
 from attncli.inputs.corpus import BadLine, Line
 from attncli.models.batches import Encoded, ModelBatch, RowRule, Side, is_punctuation
 from attncli.models.opening import Opened
 from attncli.models.trained import TrainedSource
-from attncli.record import Axis, Batch, Kind, Observer, Run, Shuffled, Tokens
+from attncli.record import Kind, Observer, Run, Tokens
 
 Open = Callable[[str, str | None], Opened]
 

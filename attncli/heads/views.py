@@ -110,6 +110,7 @@ def _document(answer: Answer, wanted: RankingRequest, ranked: Ranked) -> dict[st
         "thresholds": {"default": THRESHOLD, **answer.thresholds.by_metric},
         "settings": dict(answer.settings),
         "top": ranked.top,
+        "metric_notes": metric_notes(wanted.by, answer.heads, corpus),
         "measured": asdict(ranked.measured),
         "heads": [_entry(head) for head in ranked.heads],
         "clusters": [[{"layer": layer, "head": head} for layer, head in group] for group in ranked.groups],

@@ -1,29 +1,24 @@
-"""Pictures and sounds among the texts that a user names: told by the ending of their names."""
+"""Pictures, sounds and other files among the texts that a user names: told by the ending of their names."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import cast
 
+from attncli import registry
 from attncli.errors import ReadError, UsageError
 from attncli.labels import safe_label
 
-Medium = Literal["picture", "sound"]
 
-PICTURES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff")
-EXAMPLES = {"picture": "ViT, DINOv2, CLIP, …", "sound": "Whisper"}
-SOUNDS = (".wav", ".mp3", ".flac", ".ogg", ".opus", ".m4a", ".aac")
-
-
-def medium_of(text: str) -> Medium | None:
+def medium_of(text: str) -> str | None:
     """Return what a text is the name of, by its ending.
 
     >>> medium_of("photo.JPG"), medium_of("speech.wav"), medium_of("It fell.")
     ('picture', 'sound', None)
     """
-    if text.lower().endswith(PICTURES):
-        return "picture"
-    return "sound" if text.lower().endswith(SOUNDS) else None
+    known = registry.entries("inputs").items()
+    endings = {name: cast(tuple[str, ...], entry.attributes["suffixes"]) for name, entry in known}
+    return next((name for name, suffixes in endings.items() if text.lower().endswith(suffixes)), None)
 
 
 def is_file(text: str) -> bool:
@@ -56,6 +51,11 @@ def refuse_medium(text: str | None) -> None:
     raise UsageError(f"{safe_label(text)} is a {medium}, where a text is read", where_shown(text, medium))
 
 
-def where_shown(name: str, medium: Medium) -> str:
+def models_of(medium: str) -> str:
+    """Name what reads such files: ``a model of sounds (Whisper)``."""
+    return f"a model of {medium}s ({registry.entries('inputs')[medium].attributes['models']})"
+
+
+def where_shown(name: str, medium: str) -> str:
     """Return the hint that says which command and models take a picture, or a sound."""
-    return f"attncli show {safe_label(name)} -m NAME shows it, with a model of {medium}s ({EXAMPLES[medium]})"
+    return f"attncli show {safe_label(name)} -m NAME shows it, with {models_of(medium)}"

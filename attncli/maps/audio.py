@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,19 +11,35 @@ from attncli.cli.common import sign_of_life
 from attncli.cli.options import GenerationOptions, ModelOptions, OutputOptions
 from attncli.errors import UsageError
 from attncli.labels import safe_label
-from attncli.models.opening import Opened, load_options
+from attncli.maps import OpenedInput
+from attncli.models.opening import load_options
+from attncli.registry import Entry
 
 if TYPE_CHECKING:
     from attncli.maps.options import ShowOptions
 
 
-def open_sound(
-    text: str, choice: ShowOptions, model: ModelOptions, output: OutputOptions, writing: GenerationOptions
-) -> tuple[Opened, ShowOptions]:
-    """Open a sound's transcription.
+ENTRY = Entry(
+    name="sound",
+    summary="a sound, which a model of speech writes down",
+    attributes={
+        "suffixes": (".wav", ".mp3", ".flac", ".ogg", ".opus", ".m4a", ".aac"),
+        "models": "Whisper",
+        "example": "speech.wav",
+        "takes": ("input_features", "input_values"),
+    },
+)
 
-    Returns:
-        The source, and what to show of it: the columns end with the sound.
+
+def open_input(
+    path: str,
+    choice: ShowOptions,
+    model: ModelOptions,
+    output: OutputOptions,
+    writing: GenerationOptions,
+    formats: Collection[str],
+) -> OpenedInput:
+    """Open a sound's transcription; the columns that are shown end with the sound.
 
     Raises:
         AttnCliError: The sound cannot be read, or an option does not go with it.
@@ -46,13 +63,13 @@ def open_sound(
 
         heard = transcribe(
             loaded,
-            Path(text),
+            Path(path),
             tokens=writing.generate,
             truncate=model.truncate,
             verify=not model.no_verify,
         )
     part = _heard_part(choice, heard.frames)
-    return (heard.without_silence if part is not choice and part.key else heard.source), part
+    return OpenedInput(heard.without_silence if part is not choice and part.key else heard.source, part)
 
 
 def _heard_part(choice: ShowOptions, frames: int) -> ShowOptions:

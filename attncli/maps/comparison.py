@@ -3,16 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import cast
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from attncli import registry
 from attncli.attention.variants import Variant
 from attncli.errors import UsageError
 from attncli.models.scratch import Mixing, ScratchSource, open_variant
-from attncli.record import Comparison
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One variant beside full attention.
+
+    Args:
+        name: The variant, with ``causal`` after it where that was not asked for but it has no other form.
+        settings: Its parameters' values, as a person reads them.
+        weights: Effective weights of one head ``(query, key)``.
+        relative_error: ‖output − full output‖ / ‖full output‖ over all heads (Frobenius norm).
+        max_abs_error: Largest absolute difference between the outputs, over all heads.
+        kl_bits: Mean over rows and heads of KL(variant ‖ full) in bits: what is lost of the full distribution; None for
+            signed weights, which are no distribution.
+    """
+
+    name: str
+    settings: str
+    weights: NDArray[np.float32]
+    relative_error: float
+    max_abs_error: float
+    kl_bits: float | None
+    signed: bool
 
 
 def compare(

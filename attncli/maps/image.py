@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attncli.cli.common import sign_of_life
 from attncli.cli.options import GenerationOptions, ModelOptions, OutputOptions
-from attncli.cli.output import PICTURES
 from attncli.errors import UsageError
 from attncli.labels import safe_label
+from attncli.maps import OpenedInput
 from attncli.models.opening import Opened, load_options
+from attncli.registry import Entry
+from attncli.render import formats_with
 
 if TYPE_CHECKING:
     from attncli.maps.options import ShowOptions
@@ -21,37 +24,27 @@ if TYPE_CHECKING:
 _CLASS = "cls"
 
 
-@dataclass(frozen=True)
-class Seen:
-    """A model that looks at a picture.
-
-    Args:
-        choice: What to show of it.
-    """
-
-    source: Opened
-    choice: ShowOptions
-    picture: Picture
-
-    def over(self, view: MatrixGrid) -> MatrixGrid:
-        """Lay one query's weights over the picture, where all patches are keys."""
-        queries, keys = self.source.axes("encoder")
-        if view.pooled is not None or view.key_tokens != keys:
-            return view
-        if len(view.query_tokens) == 1 or (view.query_tokens == queries and not self.choice.asks_for_rows):
-            place = 0 if len(view.query_tokens) == 1 else _default_query(self.picture, len(keys))
-            return replace(view, picture=replace(self.picture, query=place))
-        return view
+ENTRY = Entry(
+    name="picture",
+    summary="a picture, whose patches a model of pictures attends to",
+    attributes={
+        "suffixes": (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff"),
+        "models": "ViT, DINOv2, CLIP, …",
+        "example": "photo.jpg",
+        "takes": ("pixel_values",),
+        "towers": True,
+    },
+)
 
 
-def open_picture(
-    text: str,
+def open_input(
+    path: str,
     choice: ShowOptions,
     model: ModelOptions,
     output: OutputOptions,
     writing: GenerationOptions,
     formats: Collection[str],
-) -> Seen:
+) -> OpenedInput:
     """Open a picture.
 
     Args:
@@ -69,13 +62,24 @@ def open_picture(
     with sign_of_life("looking …", output):
         from attncli.models.vision import look_at
 
-        source, picture = look_at(loaded, Path(text), verify=not model.no_verify)
+        source, picture = look_at(loaded, Path(path), verify=not model.no_verify)
     tokens = source.axes("encoder")[0]
     if choice.query is not None and choice.query.lower() == _CLASS and tokens[0].special:
         choice = replace(choice, query="0")
-    elif not choice.asks_for_rows and choice.pool is None and PICTURES.issuperset(formats):
+    elif not choice.asks_for_rows and choice.pool is None and formats_with("draws").issuperset(formats):
         choice = replace(choice, query=str(_default_query(picture, len(tokens))))
-    return Seen(source, choice, picture)
+    return OpenedInput(source, choice, partial(_lay_over, picture, source, choice))
+
+
+def _lay_over(picture: Picture, source: Opened, choice: ShowOptions, view: MatrixGrid) -> MatrixGrid:
+    """Lay one query's weights over the picture, where all patches are keys."""
+    queries, keys = source.axes("encoder")
+    if view.pooled is not None or view.key_tokens != keys:
+        return view
+    if len(view.query_tokens) == 1 or (view.query_tokens == queries and not choice.asks_for_rows):
+        place = 0 if len(view.query_tokens) == 1 else _default_query(picture, len(keys))
+        return replace(view, picture=replace(picture, query=place))
+    return view
 
 
 def _default_query(picture: Picture, tokens: int) -> int:

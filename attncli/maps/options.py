@@ -146,3 +146,16 @@ class MaskOptions:
             metavar="N", min=1, help="With --model: read a long text in windows that advance by N tokens."
         ),
     ] = None
+    expect: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATTERN",
+            help="With --model: exit with 3 unless the masks are this pattern: causal, sliding-window:256@0-10.",
+        ),
+    ] = None
+    padded: Annotated[
+        bool,
+        typer.Option(
+            "--padded", help="With --expect: check the lines of --file as one batch, padded on either side."
+        ),
+    ] = False

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 from attncli import registry
 from attncli.axis_cells import SIDE, even_cuts
 from attncli.cli.options import TextInput
-from attncli.cli.output import LARGEST_TEXT, PICTURES, Plan
+from attncli.cli.output import LARGEST_TEXT, Plan
 from attncli.errors import TooLargeError, UsageError, did_you_mean
 from attncli.memory import human_bytes, require_memory
 from attncli.record import Token, Tokens
 from attncli.registry import Entry, Value
+from attncli.render import formats_with
 
 if TYPE_CHECKING:
     import numpy as np
@@ -111,8 +112,8 @@ def _shows_all(rows: int, keys: int, plan: Plan) -> bool:
         TooLargeError: There are too many pairs for a form that lists them.
     """
     names = [name for _, name in plan.files] + ([plan.stdout] if plan.stdout else [])
-    data = [name for name in names if name not in PICTURES]
-    texts = [name for name in data if name != "npz"]
+    data = [name for name in names if name not in formats_with("draws")]
+    texts = [name for name in data if name not in formats_with("binary")]
     pairs = rows * keys
     if pairs <= LARGEST_TEXT:
         return True

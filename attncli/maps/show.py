@@ -7,24 +7,23 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, cast
 
+from attncli import registry
 from attncli.axis_cells import SIDE, cell_tokens
 from attncli.cli.common import provenance
-from attncli.cli.output import LISTS, PICTURES, Plan, refuse_too_many
+from attncli.cli.output import Plan, refuse_too_many
 from attncli.errors import UsageError, did_you_mean
 from attncli.inputs.token_selection import pick
 from attncli.maps.options import ShowOptions
 from attncli.models.opening import Opened
 from attncli.observers.selection import Selection, parse_selection
 from attncli.record import HeadRole, Kind, Run, Tokens
+from attncli.render import formats_with, listing_formats
 from attncli.view import MatrixGrid, Pooling
 
 if TYPE_CHECKING:
     from attncli.observers.pooled import PooledPicture
 
 How = Literal["max", "mean"]
-
-_WRITTEN_BYTES = {"npz": 5, "csv": 60, "tsv": 60, "ndjson": 120, "json": 60, "md": 60, "table": 60}
-"""What a weight takes at most while it is written in a format, besides the weight itself."""
 
 _POSITIONS = re.compile(r"[-\d,\s]+")
 
@@ -89,7 +88,7 @@ class MapRequest:
         if self.wanted.spans is not None:
             return self._between_spans(queries, keys, picked=picked)
         how = self._pooling(queries, keys, picked=picked)
-        drawn = formats if self.wanted.pool is not None else formats & PICTURES
+        drawn = formats if self.wanted.pool is not None else formats & formats_with("draws")
         picture = None if how is None or not drawn else self._picture(how, queries, keys)
         if picture is not None and drawn == formats:
             run = self.source.run([picture])
@@ -101,8 +100,8 @@ class MapRequest:
             shown = self._strongest(queries, keys, rows, picture, spans="json" in formats)
             if not shown.run.signed:
                 return shown
-        whole = formats if self.wanted.top is None else formats & {"npz"}
-        written = max((_WRITTEN_BYTES.get(name, 0) for name in whole), default=0)
+        whole = formats if self.wanted.top is None else formats - listing_formats()
+        written = max((_written_bytes(name) for name in whole), default=0)
         return self._weights(queries, keys, rows, columns, written)
 
     def _least_maps(self) -> int:
@@ -141,7 +140,9 @@ class MapRequest:
 
     def _is_list(self, formats: Collection[str]) -> bool:
         wanted, merged = self.wanted, self.layers.mean or self.heads.merged
-        return wanted.top is not None and LISTS.issuperset(formats) and not (wanted.words or merged)
+        return (
+            wanted.top is not None and listing_formats().issuperset(formats) and not (wanted.words or merged)
+        )
 
     def _strongest(
         self,
@@ -255,3 +256,8 @@ class MapRequest:
         return weights_view(
             kept.matrices(), run, self.kind, shown, across, provenance(run), None, pooled=pooled
         )
+
+
+def _written_bytes(form: str) -> int:
+    """Return what a weight takes at most while it is written in a format, besides the weight itself."""
+    return cast(int, registry.entries("formats")[form].attributes.get("bytes_per_weight", 0))

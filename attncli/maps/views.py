@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from attncli.labels import safe_label
 from attncli.maps.hints import what_to_look_at
-from attncli.record import Comparison, Kind, Provenance, Run, SourceInfo, Tokens
+from attncli.record import Kind, Provenance, Run, SourceInfo, Tokens
 from attncli.view import NO_COLUMN, Header, Listed, Matrix, MatrixGrid, Pooling
 
 if TYPE_CHECKING:
+    from attncli.maps.comparison import Comparison
     from attncli.observers.allowed_keys import AllowedSpans
     from attncli.observers.strongest import StrongestKeys
 

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from attncli.batch import Axis, Batch, Shuffled
 from attncli.errors import ModelError
 from attncli.inputs.corpus import BadLine, Line
 from attncli.models.loading import Loaded
@@ -25,7 +26,7 @@ from attncli.models.prepared_text import (
 from attncli.models.pretrained import PretrainedSource
 from attncli.models.python_tokenizers import read_ids
 from attncli.models.tokens import positions
-from attncli.record import Axis, Batch, Kind, Observer, Run, Shuffled, Tokens
+from attncli.record import Kind, Observer, Run, Tokens
 
 MOST_PAIRS = 2**16
 """A batch has at most so many pairs of places, padding included, unless a single text has more.

@@ -51,11 +51,11 @@ class _First:
         self.kind: Kind | None = None
         self._may_stop = may_stop
 
-    def request(self, site: AttentionLayer) -> None:
+    def request(self, layer: AttentionLayer) -> None:
         """Look at no weights."""
-        if site.kind == "cross":
+        if layer.kind == "cross":
             return
-        self.kind = self.kind or site.kind
+        self.kind = self.kind or layer.kind
         if self._may_stop:
             raise Enough
 

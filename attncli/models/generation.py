@@ -22,7 +22,7 @@ from attncli.capture.merge_reports import joined_reports
 from attncli.errors import CaptureError, UsageError
 from attncli.labels import fit, safe_label
 from attncli.models.loading import Loaded
-from attncli.models.prepared_text import Prepared, start_token, token_limit
+from attncli.models.prepared_text import ENCODER_ALONE, Prepared, start_token, token_limit
 from attncli.models.pretrained import PretrainedSource
 from attncli.models.python_tokenizers import read_ids
 from attncli.models.stepping import Around, decode
@@ -97,9 +97,9 @@ class GeneratedSource:
             lambda _: next(rest, None),
             self._watch(emitter),
         )
-        if not emitter.sites:  # the model does not go through the attention interface
+        if not emitter.attention_layers:  # the model does not go through the attention interface
             return replace(self.whole.run(observers), seed=self.seed)
-        emitter.sites[:] = dict.fromkeys(emitter.sites)
+        emitter.attention_layers[:] = dict.fromkeys(emitter.attention_layers)
         emitter.reports[:] = joined_reports(emitter.reports)
         return replace(self.whole.result(emitter, self.whole.prepared.notes), seed=self.seed)
 
@@ -185,9 +185,7 @@ def _whole(loaded: Loaded, prepared: Prepared, start: Tensor, prompt: Tokens, id
     source = prepared.queries["encoder"]
     queries: dict[Kind, Tokens] = {"encoder": source, "decoder": tokens, "cross": tokens}
     keys: dict[Kind, Tokens] = {"encoder": source, "decoder": tokens, "cross": source}
-    notes = (
-        prepared.notes[:-1] if prepared.encoder_only else prepared.notes
-    )  # the last says that --pair is missing
+    notes = tuple(note for note in prepared.notes if note != ENCODER_ALONE)
     return Prepared({**prepared.inputs, "decoder_input_ids": all_ids}, queries, keys, notes)
 
 
@@ -303,7 +301,7 @@ def _placed(operation: AttentionOperation, kind: Kind, seen: int) -> AttentionOp
 class _Widened:
     """Shows an observer each step's rows over all keys: those not there yet, or dropped, are forbidden and 0.
 
-    A site is asked about once. Its rows come step by step, between those of the other sites.
+    A layer is asked about once. Its rows come step by step, between those of the other layers.
 
     Args:
         lengths: Number of keys by kind.
@@ -313,16 +311,16 @@ class _Widened:
     lengths: Mapping[Kind, int]
     _requests: dict[AttentionLayer, Request | None] = field(default_factory=dict)
 
-    def request(self, site: AttentionLayer) -> Request | None:
-        """Ask the observer, once for each site."""
-        if site not in self._requests:
-            self._requests[site] = self.observer.request(site)
-        return self._requests[site]
+    def request(self, layer: AttentionLayer) -> Request | None:
+        """Ask the observer, once for each layer."""
+        if layer not in self._requests:
+            self._requests[layer] = self.observer.request(layer)
+        return self._requests[layer]
 
     def update(self, block: WeightBlock) -> None:
         """Pass a block on, as wide as all keys."""
         keys = block.weights.shape[-1]
-        before, after = block.first_key, self.lengths[block.site.kind] - block.first_key - keys
+        before, after = block.first_key, self.lengths[block.layer.kind] - block.first_key - keys
         if not before and not after:
             self.observer.update(block)
             return

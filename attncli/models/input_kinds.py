@@ -1,9 +1,11 @@
-"""What a model takes, read off its config before anything else of it is loaded: texts, pictures, sounds."""
+"""What a model takes, read from its config before anything else of it is loaded: texts, pictures, sounds."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
+from attncli import registry
 from attncli.models.loading import LoadOptions, config_of
 from attncli.models.towers import has_towers, model_of
 
@@ -13,19 +15,18 @@ class Inputs:
     """What a model takes.
 
     Args:
+        files: The kinds of files that it reads: ``picture``.
         mixed: Whether it takes pictures or sounds together with a text only.
     """
 
     family: str
     text: bool
-    picture: bool
-    sound: bool
+    files: tuple[str, ...]
     mixed: bool
 
     def __str__(self) -> str:
         """Name them: ``texts and pictures``."""
-        kinds = {"texts": self.text, "pictures": self.picture, "sounds": self.sound}
-        return " and ".join(kind for kind, taken in kinds.items() if taken)
+        return " and ".join([*(["texts"] if self.text else []), *(f"{kind}s" for kind in self.files)])
 
 
 def inputs_of(name: str, options: LoadOptions) -> Inputs:
@@ -40,7 +41,11 @@ def inputs_of(name: str, options: LoadOptions) -> Inputs:
     return Inputs(
         family=str(config.model_type),
         text=main == "input_ids",
-        picture=main == "pixel_values" or has_towers(config),
-        sound=main in ("input_features", "input_values"),
+        files=tuple(
+            name
+            for name, entry in registry.entries("inputs").items()
+            if main in cast(tuple[str, ...], entry.attributes["takes"])
+            or (entry.attributes.get("towers") and has_towers(config))
+        ),
         mixed=any(getattr(config, part, None) is not None for part in parts) and not has_towers(config),
     )

@@ -10,7 +10,7 @@ from attncli.cli.common import sign_of_life
 from attncli.cli.options import GenerationOptions, ModelOptions, OutputOptions, ScratchOptions
 from attncli.cli.output import say
 from attncli.errors import UsageError
-from attncli.inputs.media import EXAMPLES, Medium, check_exists, is_file, medium_of, refuse_medium
+from attncli.inputs.media import check_exists, is_file, medium_of, models_of, refuse_medium
 from attncli.labels import safe_label
 from attncli.models.shipped import DEFAULT, shipped_models
 from attncli.record import Kind, Observer, Run, Tokens
@@ -116,8 +116,8 @@ def open_source(
         )
 
 
-def medium_for(text: str, model: ModelOptions, output: OutputOptions) -> Medium | None:
-    """Return whether a text names a picture or a sound that the model is to look at, or to hear.
+def medium_for(text: str, model: ModelOptions, output: OutputOptions) -> str | None:
+    """Return what kind of file a text names that the model is to read; None where it is a text.
 
     Raises:
         AttnCliError: The file is not there, or the model does not take such a thing, or is not available.
@@ -130,7 +130,7 @@ def medium_for(text: str, model: ModelOptions, output: OutputOptions) -> Medium 
         from attncli.models.input_kinds import inputs_of
 
         takes = inputs_of(model.model, load_options(model))
-    if takes.picture if medium == "picture" else takes.sound:
+    if medium in takes.files:
         check_exists(text)
         return medium
     if not is_file(text):
@@ -138,7 +138,7 @@ def medium_for(text: str, model: ModelOptions, output: OutputOptions) -> Medium 
     who = f"{safe_label(text)} is a {medium}, and {safe_label(model.model)} ({takes.family})"
     if takes.mixed:
         raise UsageError(f"{who} takes it together with a text only, which attncli cannot show yet")
-    raise UsageError(f"{who} takes {takes}", f"name a model of {medium}s: {EXAMPLES[medium]}")
+    raise UsageError(f"{who} takes {takes}", f"name {models_of(medium)}")
 
 
 def check_reads(model: ModelOptions, output: OutputOptions, text: str | None = None) -> None:
@@ -158,7 +158,7 @@ def check_reads(model: ModelOptions, output: OutputOptions, text: str | None = N
     if takes.text:
         return
     check_exists(text or "")
-    hint = "try: attncli show photo.jpg --model NAME" if takes.picture else _WHISPER
+    hint = "try: attncli show photo.jpg --model NAME" if "picture" in takes.files else _WHISPER
     if takes.family == "whisper":
         hint = "try: attncli show speech.wav --model NAME"
     raise UsageError(f"{safe_label(model.model)} ({takes.family}) takes no text, but {takes}", hint)

@@ -19,6 +19,9 @@ from attncli.models.tokens import positions
 from attncli.models.vocabulary_check import notes_on_pair, notes_on_text
 from attncli.record import Kind, Token, Tokens
 
+ENCODER_ALONE = "only the encoder ran: --pair gives the target text, for decoder and cross-attention"
+"""The note of an encoder–decoder that was given no target text."""
+
 
 @dataclass(frozen=True)
 class Prepared:
@@ -90,9 +93,8 @@ def from_inputs(
 def _prepare_two_stacks(loaded: Loaded, text: str, pair: str | None, truncate: bool) -> Prepared:
     source, source_tokens, notes = encode(loaded, text, truncate=truncate)
     if pair is None:
-        note = "only the encoder ran: --pair gives the target text, for decoder and cross-attention"
         tokens: dict[Kind, Tokens] = {"encoder": source_tokens}
-        return Prepared(source, tokens, tokens, (*notes, note), encoder_only=True)
+        return Prepared(source, tokens, tokens, (*notes, ENCODER_ALONE), encoder_only=True)
     if not pair:
         raise UsageError("--pair is empty: the decoder has nothing to read")
     target, target_tokens, target_notes = encode(loaded, pair, truncate=truncate, target=True)

@@ -33,7 +33,8 @@ class PretrainedSource:
 
     Args:
         verify: Whether a failed self-check is an error.
-        stack: Which row of layers to show, by the name that ``Run.sites`` gives it: the text model's own where empty.
+        stack: Which row of layers to show, by the name that ``Run.attention_layers`` gives it: the text model's own
+            where empty.
         block_bytes: How large a block of weights may be that observers are shown.
         fast: Whether layers whose own kernel is slow on a long text (soft-cap, sink, window) run our own exact block
             forward instead: observing no longer leaves the model's output bit for bit the same.
@@ -99,12 +100,12 @@ class PretrainedSource:
         )
         with watch.watching(), without_cache(model), suppress(Enough):
             self._forward(model)
-        if not any(site.stack == self.stack for site in emitter.sites):
+        if not any(layer.stack == self.stack for layer in emitter.attention_layers):
             raise self._nothing_seen(emitter)
         return self.result(emitter, self.prepared.notes)
 
     def _nothing_seen(self, emitter: BlockFeed) -> CaptureError:
-        family, stacks = self.loaded.family, sorted({site.stack for site in emitter.sites})
+        family, stacks = self.loaded.family, sorted({layer.stack for layer in emitter.attention_layers})
         if self.stack or stacks:
             return CaptureError(
                 f"{family}: no attention was seen in {self.stack or 'its main stack'}",
@@ -132,7 +133,7 @@ class PretrainedSource:
 
     def _instead(self, emitter: BlockFeed, kind: Kind) -> dict[int, str]:
         """Return the layers of the main stack without attention of a kind, and what they have in its place."""
-        without = without_softmax(emitter.sites, kind, self.depth(kind))
+        without = without_softmax(emitter.attention_layers, kind, self.depth(kind))
         return {layer: self.stacks.what_is_in(self.network, kind, layer) for layer in without}
 
     @torch.inference_mode()
@@ -173,7 +174,7 @@ class PretrainedSource:
             notes += [f"the adapter ({adapter.kind}) is applied: --no-adapter leaves it out", *adapter.notes]
         if not self.verify:
             notes = [*notes, "unverified: the self-checks were switched off (--no-verify)"]
-        sites, reports = tuple(emitter.sites), tuple(emitter.reports)
+        layers, reports = tuple(emitter.attention_layers), tuple(emitter.reports)
         queries, keys = self.prepared.queries, self.prepared.keys
         instead = {
             (kind, layer): what
@@ -181,7 +182,7 @@ class PretrainedSource:
             for layer, what in self._instead(emitter, kind).items()
         }
         stopped = emitter.stopped
-        return Run(info, sites, queries, keys, reports, tuple(notes), stopped=stopped, instead=instead)
+        return Run(info, layers, queries, keys, reports, tuple(notes), stopped=stopped, instead=instead)
 
 
 def _by_what(layers: Mapping[int, str]) -> str:
@@ -198,8 +199,8 @@ def _what_ran_fast(emitter: BlockFeed) -> str:
         return "--fast changed nothing: no layer has a soft-cap, a sink or a window that makes it slow at this length"
     worst = max(report.output_error or 0.0 for report in fast)
     return (
-        f"{len(fast)} of {len(emitter.sites)} attention operations ran attncli's own block forward (--fast); "
-        f"their output is the model's within {worst:.1g} of its largest value"
+        f"{len(fast)} of {len(emitter.attention_layers)} attention operations ran attncli's own block forward "
+        f"(--fast); their output is the model's within {worst:.1g} of its largest value"
     )
 
 

@@ -150,12 +150,12 @@ class Observation:
         heads = weights.shape[1]
         allowed = weights != 0
         mask = None if bool(allowed.all()) else allowed
-        site = AttentionLayer(self.kind, self.layer, heads, heads, f"{self.module}.attention")
-        self.emitter.emit_weights(site, weights, mask, "scratch", sum_to_one=sum_to_one)
+        layer = AttentionLayer(self.kind, self.layer, heads, heads, f"{self.module}.attention")
+        self.emitter.emit_weights(layer, weights, mask, "scratch", sum_to_one=sum_to_one)
 
     def _emit(self, kind: Kind, module: str, operation: AttentionOperation, output: Tensor) -> None:
-        site = AttentionLayer(kind, self.layer, operation.heads, operation.kv_heads, module)
-        self.emitter.emit(site, operation, output, "scratch")
+        layer = AttentionLayer(kind, self.layer, operation.heads, operation.kv_heads, module)
+        self.emitter.emit(layer, operation, output, "scratch")
 
 
 class ScratchSource:
@@ -224,7 +224,7 @@ class ScratchSource:
 
     @property
     def network(self) -> nn.Module:
-        """All layers, under the names that its sites go by."""
+        """All layers, by their names."""
         return nn.ModuleDict(dict(self._stacks))
 
     @property
@@ -262,7 +262,7 @@ class ScratchSource:
             source=SourceInfo(
                 "scratch", "scratch", family=self._mixing.entry.name if self._mixing else "full"
             ),
-            sites=tuple(emitter.sites),
+            attention_layers=tuple(emitter.attention_layers),
             queries={kind: pair[0] for kind, pair in axes.items()},
             keys={kind: pair[1] for kind, pair in axes.items()},
             reports=tuple(emitter.reports),

@@ -75,7 +75,7 @@ class TrainedSource:
 
     @property
     def network(self) -> Transformer:
-        """What holds all its modules; their names are those of the sites."""
+        """What holds all its modules; their names are those of the layers."""
         return self.model
 
     @property
@@ -119,7 +119,7 @@ class TrainedSource:
         axes = {kind: self.axes(kind) for kind in self.kinds}
         return Run(
             source=SourceInfo(self.card.name, "trained", family="full"),
-            sites=tuple(emitter.sites),
+            attention_layers=tuple(emitter.attention_layers),
             queries={kind: pair[0] for kind, pair in axes.items()},
             keys={kind: pair[1] for kind, pair in axes.items()},
             reports=tuple(emitter.reports),
@@ -193,7 +193,7 @@ def load_transformer(folder: Path, card: Card) -> Transformer:
 
 
 def site_of(name: str, operation: AttentionOperation) -> AttentionLayer:
-    """Return the site of an attention module, by its name: ``decoder.0.cross``."""
+    """Return the layer of an attention module, by its name: ``decoder.0.cross``."""
     stack, layer, part = name.split(".")
     kind: Kind = "cross" if part == "cross" else "encoder" if stack == "encoder" else "decoder"
     return AttentionLayer(kind, int(layer), operation.heads, operation.kv_heads, name)

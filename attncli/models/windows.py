@@ -211,7 +211,7 @@ def _names(frame: Frame, tokens: Tokens) -> str:
 class _Placed:
     """Shows an observer the rows of the window that runs, at their places in the whole text.
 
-    A site is asked about once, though it runs in each window.
+    A layer is asked about once, though it runs in each window.
     """
 
     observer: Observer
@@ -219,11 +219,11 @@ class _Placed:
     window: Window
     _requests: dict[AttentionLayer, Request | None] = field(default_factory=dict)
 
-    def request(self, site: AttentionLayer) -> Request | None:
+    def request(self, layer: AttentionLayer) -> Request | None:
         """Ask the observer, and give what it wants of the window that runs."""
-        if site not in self._requests:
-            self._requests[site] = self.observer.request(site)
-        wanted = self._requests[site]
+        if layer not in self._requests:
+            self._requests[layer] = self.observer.request(layer)
+        wanted = self._requests[layer]
         return None if wanted is None else replace(wanted, rows=self._rows(wanted))
 
     @property

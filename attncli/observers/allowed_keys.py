@@ -39,26 +39,26 @@ class AllowedSpans(InLayers):
     _kept: dict[tuple[int, int | None], list[Spans | None]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._wanted_layers = self.layers.resolve(self.depth)
+        super().__post_init__()
         self._rows = range(self.query_len) if self.rows is None else self.rows
 
-    def request(self, site: AttentionLayer) -> Request | None:
+    def request(self, layer: AttentionLayer) -> Request | None:
         """Ask for the chosen heads and rows."""
-        if site.kind != self.kind or site.layer not in self._wanted_layers:
+        if not self.wants(layer):
             return None
-        return Request(self.heads.of(site), self._rows)
+        return Request(self.heads.of(layer), self._rows)
 
     def update(self, block: WeightBlock) -> None:
         """Keep the runs of a block's rows; heads that share a mask share them."""
         if block.allowed is None or block.allowed.shape[1] == 1:
             self._keep(block, None, 0)
             return
-        places = heads_in(block, self.heads.of(block.site))[1]
+        places = heads_in(block, self.heads.of(block.layer))[1]
         for place in range(len(block.heads))[places] if isinstance(places, slice) else places:
             self._keep(block, block.heads[place], place)
 
     def _keep(self, block: WeightBlock, head: int | None, place: int) -> None:
-        rows = self._kept.setdefault((block.site.layer, head), [None] * len(self._rows))
+        rows = self._kept.setdefault((block.layer.index, head), [None] * len(self._rows))
         wanted = [row for row in block.rows if row in self._rows and rows[row - self._rows.start] is None]
         if not wanted:
             return

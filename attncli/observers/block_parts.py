@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from attncli.record import Kind, WeightBlock
+from attncli.observers.selection import Selection
+from attncli.record import AttentionLayer, Kind, WeightBlock
 
 Part = slice | list[int]
 
@@ -13,11 +14,19 @@ class InLayers:
     """What all observers have that look at one kind of attention in some layers."""
 
     kind: Kind
-    _wanted_layers: Sequence[int]
+    layers: Selection
+    depth: int
+
+    def __post_init__(self) -> None:
+        self._wanted_layers = self.layers.resolve(self.depth)
+
+    def wants(self, layer: AttentionLayer) -> bool:
+        """Return whether a layer is one of those that are looked at."""
+        return layer.kind == self.kind and layer.index in self._wanted_layers
 
     @property
     def sought(self) -> frozenset[tuple[Kind, int]]:
-        """The kind and layer of every site that is wanted."""
+        """The kind and index of every layer that is wanted."""
         return frozenset((self.kind, layer) for layer in self._wanted_layers)
 
 

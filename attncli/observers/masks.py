@@ -24,6 +24,7 @@ class MaskOnly(InLayers):
         depth: How many layers the model has.
         query_len: Number of query rows.
         key_len: Number of keys.
+        text: Which text of a batch.
     """
 
     kind: Kind
@@ -31,18 +32,19 @@ class MaskOnly(InLayers):
     depth: int
     query_len: int
     key_len: int
+    text: int = 0
     _kept: dict[int, list[bytes]] = field(default_factory=dict)
     _known: dict[bytes, bytes] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._wanted_layers = self.layers.resolve(self.depth)
+        super().__post_init__()
         self._nothing = np.packbits(np.zeros(self.key_len, np.bool_)).tobytes()
 
-    def request(self, site: AttentionLayer) -> Request | None:
+    def request(self, layer: AttentionLayer) -> Request | None:
         """Ask for one head: masks are those of all heads."""
-        if site.kind != self.kind or site.layer not in self._wanted_layers:
+        if not self.wants(layer):
             return None
-        self._kept.setdefault(site.layer, [self._nothing] * self.query_len)
+        self._kept.setdefault(layer.index, [self._nothing] * self.query_len)
         return Request(heads=(0,))
 
     def update(self, block: WeightBlock) -> None:
@@ -55,8 +57,9 @@ class MaskOnly(InLayers):
             inside[:] = True
         else:
             head = block.heads.index(0) if block.allowed.shape[1] > 1 else 0
-            inside[:] = block.allowed[0, head].expand(inside.shape).numpy(force=True)
-        rows = self._kept[block.site.layer]
+            text = self.text if block.allowed.shape[0] > 1 else 0
+            inside[:] = block.allowed[text, head].expand(inside.shape).numpy(force=True)
+        rows = self._kept[block.layer.index]
         for row, bits in zip(block.rows, np.packbits(mask, axis=1), strict=True):
             packed = bits.tobytes()
             rows[row] = self._known.setdefault(packed, packed)

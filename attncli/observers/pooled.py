@@ -62,21 +62,21 @@ class PooledPicture(InLayers):
             raise UsageError("the mean over cells of the heads' largest weights is not kept", "--pool max")
         if self.heads.named and self.heads.merged:
             raise UsageError("heads that are named are not pooled together", "--rows or --top shows a part")
-        self._wanted_layers = self.layers.resolve(self.depth)
+        super().__post_init__()
         self.query_starts = even_cuts(self.query_len, self.side)
         self.key_starts = even_cuts(self.key_len, self.side)
 
-    def request(self, site: AttentionLayer) -> Request | None:
+    def request(self, layer: AttentionLayer) -> Request | None:
         """Ask for the chosen heads and every row."""
-        if site.kind != self.kind or site.layer not in self._wanted_layers:
+        if not self.wants(layer):
             return None
-        heads = self.heads.of(site)
+        heads = self.heads.of(layer)
         if not self._kept:
             self._check_size(1 if self.heads.merged else len(heads))
         names: list[Name] = [self.heads.merged] if self.heads.merged else list(heads)
         shape = (len(names), len(self.query_starts), len(self.key_starts))
         counts = np.zeros((1, *shape[1:]), np.int64)
-        self._kept[site.layer] = _Layer(site, heads, names, np.zeros(shape, np.float32), counts)
+        self._kept[layer.index] = _Layer(layer, heads, names, np.zeros(shape, np.float32), counts)
         return Request(heads)
 
     def _check_size(self, heads: int) -> None:
@@ -89,7 +89,7 @@ class PooledPicture(InLayers):
 
     def update(self, block: WeightBlock) -> None:
         """Take a block into the picture."""
-        layer = self._kept[block.site.layer]
+        layer = self._kept[block.layer.index]
         heads, their_heads = heads_in(block, layer.heads)
         weights = block.weights[0][their_heads].numpy(force=True)
         allowed = None if block.allowed is None else block.allowed[0].expand(-1, len(block.rows), -1)
@@ -161,7 +161,7 @@ class _Layer:
         open: Sums over heads that wait for the others, by first row, with how many heads are in.
     """
 
-    site: AttentionLayer
+    layer: AttentionLayer
     heads: tuple[int, ...]
     names: list[Name]
     values: NDArray[np.float32]
@@ -203,15 +203,15 @@ class _Layer:
             values = self.values[place]
             if how == "mean":
                 values = (values / np.maximum(counts, 1)).astype(np.float32)
-            grouped = isinstance(name, int) and self.site.kv_heads != self.site.heads
+            grouped = isinstance(name, int) and self.layer.kv_heads != self.layer.heads
             found.append(
                 Matrix(
                     values=values,
                     allowed=None if counts.all() else counts > 0,
-                    kind=self.site.kind,
-                    layer=self.site.layer,
+                    kind=self.layer.kind,
+                    layer=self.layer.index,
                     head=name,
-                    kv_head=self.site.kv_head(name) if grouped and isinstance(name, int) else None,
+                    kv_head=self.layer.kv_head(name) if grouped and isinstance(name, int) else None,
                 )
             )
         return found

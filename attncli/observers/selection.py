@@ -48,16 +48,16 @@ class Selection:
     def _names(self) -> list[str]:
         return [f"L{layer}H{head}" for layer, head in self.named]
 
-    def of(self, site: AttentionLayer) -> tuple[int, ...]:
+    def of(self, layer: AttentionLayer) -> tuple[int, ...]:
         """Return which of a layer's heads are chosen.
 
         Raises:
             UsageError: One is out of range.
         """
         if not self.named:
-            return self.resolve(site.heads)
-        heads = [head for layer, head in self.named if layer == site.layer]
-        return tuple(dict.fromkeys(self._index(head, site.heads) for head in heads))
+            return self.resolve(layer.heads)
+        heads = [head for index, head in self.named if index == layer.index]
+        return tuple(dict.fromkeys(self._index(head, layer.heads) for head in heads))
 
     def resolve(self, count: int) -> tuple[int, ...]:
         """Return the indices, each once, in the order asked for.

@@ -52,25 +52,25 @@ class SpanWeights(InLayers):
     def __post_init__(self) -> None:
         if self.heads.largest:
             raise UsageError("--head max: there is no sum of largest weights over spans", "--head mean")
-        self._wanted_layers = self.layers.resolve(self.depth)
+        super().__post_init__()
         self._in_rows = _membership(self.rows, self.query_len)
         self._in_rows /= self._in_rows.sum(dim=1, keepdim=True).clamp(min=1)
         self._in_columns = _membership(self.columns, self.key_len).T.contiguous()
 
-    def request(self, site: AttentionLayer) -> Request | None:
+    def request(self, layer: AttentionLayer) -> Request | None:
         """Ask for the chosen heads and every row."""
-        if site.kind != self.kind or site.layer not in self._wanted_layers:
+        if not self.wants(layer):
             return None
-        heads = self.heads.of(site)
-        if site.layer not in self._kept:
+        heads = self.heads.of(layer)
+        if layer.index not in self._kept:
             shape = len(heads), len(self.rows), len(self.columns)
             empty = np.zeros(shape, np.float32), np.zeros(shape, np.bool_)
-            self._kept[site.layer] = LayerWeights(site, heads, *empty)
+            self._kept[layer.index] = LayerWeights(layer, heads, *empty)
         return Request(heads)
 
     def update(self, block: WeightBlock) -> None:
         """Add what a block has of each pair of spans."""
-        layer = self._kept[block.site.layer]
+        layer = self._kept[block.layer.index]
         mine, theirs = heads_in(block, layer.heads)
         down = self._in_rows[:, block.rows.start : block.rows.stop].to(block.weights.device)
         across = self._in_columns[block.keys.start : block.keys.stop].to(block.weights.device)

@@ -64,22 +64,22 @@ class StrongestKeys(InLayers):
     _kept: dict[int, Strongest] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._wanted_layers = self.layers.resolve(self.depth)
+        super().__post_init__()
         self._rows = range(self.query_len) if self.rows is None else self.rows
 
-    def request(self, site: AttentionLayer) -> Request | None:
+    def request(self, layer: AttentionLayer) -> Request | None:
         """Ask for the chosen heads and rows."""
-        if site.kind != self.kind or site.layer not in self._wanted_layers:
+        if not self.wants(layer):
             return None
-        heads = self.heads.of(site)
+        heads = self.heads.of(layer)
         shape = (len(heads), len(self._rows), self.count)
         keys, weights = np.full(shape, NO_KEY, np.int32), np.full(shape, np.nan, np.float32)
-        self._kept[site.layer] = Strongest(heads, self._rows, keys, weights)
+        self._kept[layer.index] = Strongest(heads, self._rows, keys, weights)
         return Request(heads, self._rows)
 
     def update(self, block: WeightBlock) -> None:
         """Keep the strongest of a block's rows."""
-        kept = self._kept[block.site.layer]
+        kept = self._kept[block.layer.index]
         heads, their_heads = heads_in(block, kept.heads)
         rows, their_rows = places_in(block.rows, self._rows)
         weights = block.weights[0][their_heads][:, their_rows]

@@ -52,11 +52,11 @@ class TellingHead:
     head: int | None = None
     _best: dict[tuple[int, int], tuple[float, int]] = field(default_factory=dict)
 
-    def request(self, site: AttentionLayer) -> Request | None:
+    def request(self, layer: AttentionLayer) -> Request | None:
         """Ask for the one row, of all heads or of the one named."""
-        if site.kind != self.kind or self.layer not in (None, site.layer):
+        if layer.kind != self.kind or self.layer not in (None, layer.index):
             return None
-        heads = None if self.head is None else (self._in_range(self.head, site.heads),)
+        heads = None if self.head is None else (self._in_range(self.head, layer.heads),)
         return Request(heads, range(self.position, self.position + 1))
 
     def update(self, block: WeightBlock) -> None:
@@ -66,7 +66,7 @@ class TellingHead:
         largest, places = weights.max(dim=-1)
         for head, weight, place in zip(block.heads, largest.tolist(), places.tolist(), strict=True):
             if self.head is None or head == self.head or self.head < 0:
-                self._best[block.site.layer, head] = weight, block.first_key + place
+                self._best[block.layer.index, head] = weight, block.first_key + place
 
     def found(self) -> Told:
         """Return the head; of equals, the earliest.

@@ -51,27 +51,27 @@ class FullWeights(InLayers):
     _kept: dict[int, LayerWeights] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._wanted_layers = self.layers.resolve(self.depth)
+        super().__post_init__()
         self._rows: Sequence[int] = range(self.query_len) if self.rows is None else tuple(self.rows)
         self._keys: Sequence[int] = range(self.key_len) if self.keys is None else tuple(self.keys)
 
-    def request(self, site: AttentionLayer) -> Request | None:
+    def request(self, layer: AttentionLayer) -> Request | None:
         """Ask for the chosen heads and for the range of rows that holds the chosen ones."""
-        if site.kind != self.kind or site.layer not in self._wanted_layers:
+        if not self.wants(layer):
             return None
-        heads = self.heads.of(site)
+        heads = self.heads.of(layer)
         if not self._kept:
             self._check_size(heads)
-        if site.layer not in self._kept:
+        if layer.index not in self._kept:
             shape = (1 if self.heads.merged else len(heads), len(self._rows), len(self._keys))
-            self._kept[site.layer] = LayerWeights(
-                site, heads, np.zeros(shape, np.float32), np.zeros(shape, np.bool_)
+            self._kept[layer.index] = LayerWeights(
+                layer, heads, np.zeros(shape, np.float32), np.zeros(shape, np.bool_)
             )
         return Request(heads, range(min(self._rows), max(self._rows) + 1) if self._rows else range(0))
 
     def update(self, block: WeightBlock) -> None:
         """Keep what was asked for of a block."""
-        layer = self._kept[block.site.layer]
+        layer = self._kept[block.layer.index]
         heads, their_heads = heads_in(block, layer.heads)
         rows, their_rows = places_in(block.rows, self._rows)
         keys, their_keys = places_in(block.keys, self._keys)
@@ -115,7 +115,7 @@ class FullWeights(InLayers):
 class LayerWeights:
     """What is kept of one layer: ``(heads, rows, keys)``; one for all heads where these are merged."""
 
-    site: AttentionLayer
+    layer: AttentionLayer
     heads: tuple[int, ...]
     weights: NDArray[np.float32]
     allowed: NDArray[np.bool_]
@@ -126,15 +126,15 @@ class LayerWeights:
         everything = bool(self.allowed.all())
         found = []
         for i, head in enumerate(names):
-            grouped = isinstance(head, int) and self.site.kv_heads != self.site.heads
+            grouped = isinstance(head, int) and self.layer.kv_heads != self.layer.heads
             found.append(
                 Matrix(
                     values=self.weights[i],
                     allowed=None if everything else self.allowed[i],
-                    kind=self.site.kind,
-                    layer=self.site.layer,
+                    kind=self.layer.kind,
+                    layer=self.layer.index,
                     head=head,
-                    kv_head=self.site.kv_head(head) if grouped and isinstance(head, int) else None,
+                    kv_head=self.layer.kv_head(head) if grouped and isinstance(head, int) else None,
                 )
             )
         return found
@@ -155,9 +155,9 @@ def _one_of_named(layers: Sequence[LayerWeights], heads: Selection) -> Matrix:
     weights = np.sum(kept, axis=0) if heads.mean else np.max(kept, axis=0)
     allowed = np.logical_or.reduce([layer.allowed[0] for layer in layers])
     how: Literal["mean", "max"] = "mean" if heads.mean else "max"
-    layer: int | Literal["mean", "max"] = layers[0].site.layer if len(layers) == 1 else how
+    layer: int | Literal["mean", "max"] = layers[0].layer.index if len(layers) == 1 else how
     everything = None if allowed.all() else allowed
-    return Matrix(weights, everything, layers[0].site.kind, layer, how, label=heads.label)
+    return Matrix(weights, everything, layers[0].layer.kind, layer, how, label=heads.label)
 
 
 def _mean_over_layers(layers: Sequence[LayerWeights], merged_heads: Merged) -> list[Matrix]:
@@ -166,7 +166,7 @@ def _mean_over_layers(layers: Sequence[LayerWeights], merged_heads: Merged) -> l
         raise UsageError("layers differ in their heads, so there is no mean over layers", "add --head mean")
     weights = np.stack([layer.weights for layer in layers]).mean(axis=0)
     allowed = np.logical_or.reduce([layer.allowed for layer in layers])
-    first = LayerWeights(layers[0].site, layers[0].heads, weights, allowed)
+    first = LayerWeights(layers[0].layer, layers[0].heads, weights, allowed)
     return [
         Matrix(m.values, m.allowed, kind=m.kind, layer="mean", head=m.head, kv_head=m.kv_head)
         for m in first.matrices(merged_heads)

@@ -29,11 +29,11 @@ class WithoutKeys:
     rows: int = 0
     _requests: dict[AttentionLayer, Request] = field(default_factory=dict)
 
-    def request(self, site: AttentionLayer) -> Request | None:
+    def request(self, layer: AttentionLayer) -> Request | None:
         """Ask the observer."""
-        wanted = self.observer.request(site)
+        wanted = self.observer.request(layer)
         if wanted is not None:
-            self._requests[site] = wanted
+            self._requests[layer] = wanted
         return wanted
 
     @property
@@ -44,7 +44,7 @@ class WithoutKeys:
     def update(self, block: WeightBlock) -> None:
         """Pass on what is left of a block."""
         block, dropped = without_keys(block, self.left_out.to(block.weights.device))
-        wanted = self._requests[block.site]
+        wanted = self._requests[block.layer]
         heads = heads_in(block, block.heads if wanted.heads is None else wanted.heads)[1]
         rows = places_in(block.rows, block.rows if wanted.rows is None else wanted.rows)[1]
         counted = dropped[0][heads][:, rows]

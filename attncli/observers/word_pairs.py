@@ -21,7 +21,7 @@ class LayerWords:
         values: ``(heads, pairs)`` float64, in the order of `heads` and of the pairs asked for.
     """
 
-    site: AttentionLayer
+    layer: AttentionLayer
     heads: tuple[int, ...]
     values: NDArray[np.float64]
 
@@ -51,7 +51,7 @@ class WordWeights(InLayers):
     _kept: dict[int, LayerWords] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._wanted_layers = self.layers.resolve(self.depth)
+        super().__post_init__()
         lines = [
             (row, keys.start, keys.stop, number)
             for number, (rows, keys) in enumerate(self.pairs)
@@ -60,19 +60,19 @@ class WordWeights(InLayers):
         self._rows, self._starts, self._stops, self._pair = np.array(lines, np.int64).reshape(-1, 4).T
         self._share = np.array([1 / len(self.pairs[number][0]) for number in self._pair.tolist()])
 
-    def request(self, site: AttentionLayer) -> Request | None:
+    def request(self, layer: AttentionLayer) -> Request | None:
         """Ask for the chosen heads and for the range of rows that holds the query words."""
-        if site.kind != self.kind or site.layer not in self._wanted_layers:
+        if not self.wants(layer):
             return None
-        heads = self.heads.of(site)
-        if site.layer not in self._kept:
-            self._kept[site.layer] = LayerWords(site, heads, np.zeros((len(heads), len(self.pairs))))
+        heads = self.heads.of(layer)
+        if layer.index not in self._kept:
+            self._kept[layer.index] = LayerWords(layer, heads, np.zeros((len(heads), len(self.pairs))))
         rows = range(int(self._rows.min()), int(self._rows.max()) + 1) if len(self._rows) else range(0)
         return Request(heads, rows)
 
     def update(self, block: WeightBlock) -> None:
         """Add what a block has of each pair; the sums of neighbouring keys are differences of running sums."""
-        layer = self._kept[block.site.layer]
+        layer = self._kept[block.layer.index]
         here = (self._rows >= block.rows.start) & (self._rows < block.rows.stop)
         if not here.any():
             return

@@ -5,6 +5,10 @@ A format's file has an `ENTRY` whose attributes are
     suffixes   endings of ``-o`` that pick it, ``(".svg",)``; empty for a format of the terminal only
     views      names of the views it can render, ``("MatrixGrid", "Table")``
     binary     whether it may go to a terminal (False) or must not (True)
+    draws      whether it draws matrices, and pools those that are too large; otherwise absent
+    notes      whether it shows a view's notes to a person, who then needs them nowhere else; otherwise absent
+    bytes_per_weight  what a weight takes at most while it is written, besides itself; absent where it is not written.
+               A text with it lists no more than the strongest keys of each row where a view has a ``top``
 
 and a function ``render(view, options) -> bytes``. Text is UTF-8 and ends with a newline.
 """
@@ -14,6 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from attncli import registry
 from attncli.view import View
 
 ColorMode = Literal["none", "16", "256", "truecolor"]
@@ -47,6 +52,17 @@ class Options:
     def cut_mark(self) -> str:
         """What a label that had to be cut ends in."""
         return "…" if self.unicode else "~"
+
+
+def formats_with(attribute: str) -> frozenset[str]:
+    """Name the formats whose entry has an attribute: ``draws``, ``notes``."""
+    known = registry.entries("formats").items()
+    return frozenset(name for name, entry in known if entry.attributes.get(attribute))
+
+
+def listing_formats() -> frozenset[str]:
+    """Name the texts that list no more than the strongest keys of each row where a view has a ``top``."""
+    return formats_with("bytes_per_weight") - formats_with("binary")
 
 
 class Format(Protocol):

@@ -15,6 +15,7 @@ ENTRY = Entry(
         "suffixes": (".csv",),
         "views": ("MatrixGrid", "Table", "Curves", "HeadRanking", "Steps"),
         "binary": False,
+        "bytes_per_weight": 60,
     },
 )
 

@@ -16,7 +16,7 @@ from attncli.view import Node, View
 ENTRY = Entry(
     name="diagram",
     summary="Data-flow diagram in characters, with true shapes",
-    attributes={"suffixes": (), "views": ("Steps",), "binary": False},
+    attributes={"suffixes": (), "views": ("Steps",), "binary": False, "notes": True},
 )
 
 _UP, _DOWN, _LEFT, _RIGHT = 1, 2, 4, 8

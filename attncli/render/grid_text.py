@@ -107,12 +107,12 @@ def words(text: str, options: Options) -> str:
     return ascii_label(_DOTS.sub("*", label.replace(" · ", " - ")).translate(_ASCII_WORDS))
 
 
-def site_names(matrices: Sequence[Matrix]) -> list[str]:
+def place_names(matrices: Sequence[Matrix]) -> list[str]:
     """Name matrices for people: by their labels, or with kind, layer and head; empty for a nameless pattern.
 
     >>> import numpy as np
     >>> one = np.zeros((1, 1), np.float32)
-    >>> site_names([Matrix(one, label="full"), Matrix(one, kind="encoder", layer=4, head=7)])
+    >>> place_names([Matrix(one, label="full"), Matrix(one, kind="encoder", layer=4, head=7)])
     ['full', 'encoder L4H7']
     """
     return [
@@ -131,11 +131,20 @@ def short_names(matrices: Sequence[Matrix]) -> list[str]:
     """
     used = Counter(matrix.label for matrix in matrices)
     return [
-        f"{matrix.label} {matrix.name}".strip()
+        f"{matrix.label} {_name(matrix)}".strip()
         if matrix.label and used[matrix.label] > 1
-        else matrix.label or matrix.name
+        else matrix.label or _name(matrix)
         for matrix in matrices
     ]
+
+
+def _name(matrix: Matrix) -> str:
+    """Name a matrix by its layer and head: ``L4H7``, ``L4 mean``."""
+    layer = "" if matrix.layer is None else f"L{matrix.layer}"
+    layer = f"{matrix.layer} of layers " if isinstance(matrix.layer, str) else layer
+    if matrix.head is None:
+        return layer.strip()
+    return f"{layer} {matrix.head}".strip() if isinstance(matrix.head, str) else f"{layer}H{matrix.head}"
 
 
 def count_text(grid: MatrixGrid) -> str:

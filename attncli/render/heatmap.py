@@ -11,7 +11,7 @@ from dataclasses import replace
 from attncli.registry import Entry
 from attncli.render import Options
 from attncli.render.grid_layout import labelled
-from attncli.render.grid_text import fact_texts, require_grid, site_names, words
+from attncli.render.grid_text import fact_texts, place_names, require_grid, words
 from attncli.render.patches import as_patches
 from attncli.render.scales import scale_of
 from attncli.render.terminal.canvas import Line, paint, wrap
@@ -25,7 +25,13 @@ from attncli.view import HeadRanking, MatrixGrid, View
 ENTRY = Entry(
     name="heatmap",
     summary="Colours in a terminal: one matrix large, many as tiles by layer and head",
-    attributes={"suffixes": (), "views": ("MatrixGrid", "HeadRanking"), "binary": False},
+    attributes={
+        "suffixes": (),
+        "views": ("MatrixGrid", "HeadRanking"),
+        "binary": False,
+        "notes": True,
+        "draws": True,
+    },
 )
 
 _PIPED_WIDTH = 80
@@ -81,7 +87,7 @@ def _fact_lines(grid: MatrixGrid) -> list[str]:
     several = len(grid.matrices) > 1
     if several and labelled(grid.matrices):
         return []
-    names = [f"{name}: " if several else "" for name in site_names(grid.matrices)]
+    names = [f"{name}: " if several else "" for name in place_names(grid.matrices)]
     told = list(zip(names, grid.facts, strict=False))
     lines = [name + " · ".join(fact_texts(facts)) for name, facts in told[:_MOST_FACTS]]
     return [

@@ -24,6 +24,7 @@ ENTRY = Entry(
         "suffixes": (".json",),
         "views": ("MatrixGrid", "Table", "Curves", "HeadRanking", "Steps"),
         "binary": False,
+        "bytes_per_weight": 60,
     },
 )
 

@@ -19,17 +19,17 @@ _FORMULA_STARTS = ("=", "+", "-", "@", "⇥", "␍")
 def columns(grid: MatrixGrid) -> tuple[str, ...]:
     """Name the columns of the long form; ``name`` stands first where matrices have labels."""
     number = "allowed" if grid.unit == "mask" else "weight"
-    return (*_site_columns(grid), "query", "key", "query_token", "key_token", number)
+    return (*_place_columns(grid), "query", "key", "query_token", "key_token", number)
 
 
-def _site_columns(grid: MatrixGrid) -> tuple[str, ...]:
+def _place_columns(grid: MatrixGrid) -> tuple[str, ...]:
     named = any(matrix.label is not None for matrix in grid.matrices)
     return (*(["name"] if named else []), "kind", "layer", "head")
 
 
-def _site(grid: MatrixGrid, matrix: Matrix) -> dict[str, object]:
+def _place(grid: MatrixGrid, matrix: Matrix) -> dict[str, object]:
     values = {"name": matrix.label, "kind": matrix.kind, "layer": matrix.layer, "head": matrix.head}
-    return {name: values[name] for name in _site_columns(grid)}
+    return {name: values[name] for name in _place_columns(grid)}
 
 
 def separated(view: View, options: Options, separator: str, line_end: str) -> bytes:
@@ -70,9 +70,9 @@ def _grid_lines(
     queries = [(str(token.position), cell(_text(token))) for token in grid.query_tokens]
     keys = [(str(token.position), cell(_text(token))) for token in grid.key_tokens]
     for matrix in grid.matrices:
-        site = separator.join(map(cell, _site(grid, matrix).values()))
+        place = separator.join(map(cell, _place(grid, matrix).values()))
         for (query, query_token), (shown, numbers) in zip(queries, _rows(grid, matrix), strict=True):
-            start = f"{site}{separator}{query}{separator}"
+            start = f"{place}{separator}{query}{separator}"
             middle = f"{separator}{query_token}{separator}"
             for key, number in zip(shown, numbers, strict=True):
                 position, token = keys[key]
@@ -85,9 +85,9 @@ def records(grid: MatrixGrid) -> Iterator[str]:
     queries = [(token.position, json.dumps(_text(token))) for token in grid.query_tokens]
     keys = [(token.position, json.dumps(_text(token))) for token in grid.key_tokens]
     for matrix in grid.matrices:
-        site = json.dumps(_site(grid, matrix))[:-1]
+        place = json.dumps(_place(grid, matrix))[:-1]
         for (query, query_token), (shown, numbers) in zip(queries, _rows(grid, matrix), strict=True):
-            start = f'{site}, "query": {query}, "key": '
+            start = f'{place}, "query": {query}, "key": '
             middle = f', "query_token": {query_token}, "key_token": '
             for key, text in zip(shown, numbers, strict=True):
                 position, token = keys[key]

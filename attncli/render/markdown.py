@@ -11,8 +11,8 @@ from attncli.registry import Entry
 from attncli.render import Options
 from attncli.render.grid_text import (
     fact_texts,
+    place_names,
     placed_labels,
-    site_names,
     strongest_keys,
     token_labels,
     words,
@@ -30,6 +30,7 @@ ENTRY = Entry(
         "suffixes": (".md",),
         "views": ("MatrixGrid", "Table", "Curves", "HeadRanking", "Steps"),
         "binary": False,
+        "bytes_per_weight": 60,
     },
 )
 
@@ -129,10 +130,10 @@ def _numbers_only(values: list[object]) -> bool:
 
 def _grid_blocks(grid: MatrixGrid, options: Options) -> list[str]:
     blocks = []
-    for index, (matrix, site) in enumerate(zip(grid.matrices, site_names(grid.matrices), strict=True)):
+    for index, (matrix, place) in enumerate(zip(grid.matrices, place_names(grid.matrices), strict=True)):
         facts = fact_texts(grid.facts[index]) if grid.facts else []
         what = "rows attend to columns" if grid.top is None else f"strongest {grid.top} keys of each row"
-        name = " · ".join(filter(None, [site, what, *facts]))
+        name = " · ".join(filter(None, [place, what, *facts]))
         blocks += [prose(words(name, options)), _matrix_table(grid, matrix, options)]
     return blocks
 

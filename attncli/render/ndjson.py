@@ -17,6 +17,7 @@ ENTRY = Entry(
         "suffixes": (".ndjson", ".jsonl"),
         "views": ("MatrixGrid", "Table", "Curves", "HeadRanking", "Steps"),
         "binary": False,
+        "bytes_per_weight": 120,
     },
 )
 

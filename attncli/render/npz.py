@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 ENTRY = Entry(
     name="npz",
     summary="NumPy archive with all weights in float32",
-    attributes={"suffixes": (".npz",), "views": ("MatrixGrid",), "binary": True},
+    attributes={"suffixes": (".npz",), "views": ("MatrixGrid",), "binary": True, "bytes_per_weight": 5},
 )
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -62,14 +62,14 @@ def _named_arrays(grid: MatrixGrid) -> Iterator[tuple[str, NDArray[np.generic]]]
     """Yield the archive's arrays one after another, so that no two need memory at once."""
     import numpy as np
 
-    for name, matrices in by_site(grid).items():
-        yield from _site_arrays(grid, name, matrices)
+    for name, matrices in by_name(grid).items():
+        yield from _arrays_of_layer(grid, name, matrices)
     yield "query_tokens", np.array([token.label for token in grid.query_tokens], dtype=np.str_)
     yield "key_tokens", np.array([token.label for token in grid.key_tokens], dtype=np.str_)
     yield "meta", np.array(json.dumps(document(grid, weights=False), allow_nan=False))
 
 
-def _site_arrays(
+def _arrays_of_layer(
     grid: MatrixGrid, name: str, matrices: list[Matrix]
 ) -> Iterator[tuple[str, NDArray[np.generic]]]:
     import numpy as np
@@ -97,12 +97,12 @@ def _allowed(matrix: Matrix) -> NDArray[np.bool_]:
     return np.ones(matrix.values.shape, np.bool_) if matrix.allowed is None else matrix.allowed
 
 
-def by_site(grid: MatrixGrid) -> dict[str, list[Matrix]]:
+def by_name(grid: MatrixGrid) -> dict[str, list[Matrix]]:
     """Put a grid's matrices together that share an array, under its name."""
-    sites: dict[str, list[Matrix]] = {}
+    found: dict[str, list[Matrix]] = {}
     for matrix in grid.matrices:
         layer = None if matrix.layer is None else str(matrix.layer)
-        site = ".".join(part for part in (matrix.kind, layer) if part is not None)
-        name = matrix.label or site or grid.unit
-        sites.setdefault(name, []).append(matrix)
-    return sites
+        place = ".".join(part for part in (matrix.kind, layer) if part is not None)
+        name = matrix.label or place or grid.unit
+        found.setdefault(name, []).append(matrix)
+    return found

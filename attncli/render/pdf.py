@@ -9,7 +9,12 @@ from attncli.view import View
 ENTRY = Entry(
     name="pdf",
     summary="PDF picture",
-    attributes={"suffixes": (".pdf",), "views": ("MatrixGrid", "Curves", "HeadRanking"), "binary": True},
+    attributes={
+        "suffixes": (".pdf",),
+        "views": ("MatrixGrid", "Curves", "HeadRanking"),
+        "binary": True,
+        "draws": True,
+    },
 )
 
 

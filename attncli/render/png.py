@@ -9,7 +9,12 @@ from attncli.view import View
 ENTRY = Entry(
     name="png",
     summary="PNG picture",
-    attributes={"suffixes": (".png",), "views": ("MatrixGrid", "Curves", "HeadRanking"), "binary": True},
+    attributes={
+        "suffixes": (".png",),
+        "views": ("MatrixGrid", "Curves", "HeadRanking"),
+        "binary": True,
+        "draws": True,
+    },
 )
 
 

@@ -51,6 +51,27 @@ def pooled_fields(
     )
 
 
+def size_text(grid: MatrixGrid) -> str:
+    """Return how many tokens the matrices are of.
+
+    >>> size_text(MatrixGrid(None, (), (), (), pooled=Pooling("max", 8000, 8000)))
+    '8,000×8,000'
+    """
+    if grid.pooled is None:
+        return f"{len(grid.query_tokens)}×{len(grid.key_tokens)}"
+    return f"{grid.pooled.queries:,}×{grid.pooled.keys:,}"
+
+
+def shown_size(grid: MatrixGrid, rows: int, columns: int, how: str) -> str:
+    """Return how many tokens a drawing of fewer cells shows, and how they were pooled: maybe once already.
+
+    >>> shown_size(MatrixGrid(None, (), (), (), pooled=Pooling("mean", 8000, 8000)), 37, 74, "max")
+    'pooled by mean, then by max: 37×74 cells show 8,000×8,000'
+    """
+    before = "" if grid.pooled is None or grid.pooled.how == how else f"{grid.pooled.how}, then by "
+    return f"pooled by {before}{how}: {rows}×{columns} cells show {size_text(grid)}"
+
+
 def fit_to_draw(grid: MatrixGrid) -> MatrixGrid:
     """Pool a grid of more than `SIDE` rows or columns, and say so in a note; return any other as it is."""
     rows, columns = len(grid.query_tokens), len(grid.key_tokens)
@@ -58,7 +79,7 @@ def fit_to_draw(grid: MatrixGrid) -> MatrixGrid:
         return grid
     starts = even_cuts(rows, SIDE), even_cuts(columns, SIDE)
     how = "largest absolute value" if grid.unit == "signed" else "max"
-    size = grid.shown_size(len(starts[0]), len(starts[1]), how)
+    size = shown_size(grid, len(starts[0]), len(starts[1]), how)
     header = replace(
         grid.header, notes=(*grid.header.notes, f"{size} tokens; a label is its cell's first position")
     )

@@ -14,7 +14,7 @@ from attncli.view import Step, View
 ENTRY = Entry(
     name="steps",
     summary="Step by step, with numbers, for a terminal or a text file",
-    attributes={"suffixes": (".txt",), "views": ("Steps",), "binary": False},
+    attributes={"suffixes": (".txt",), "views": ("Steps",), "binary": False, "notes": True},
 )
 
 _INDENT = 3

@@ -9,7 +9,12 @@ from attncli.view import View
 ENTRY = Entry(
     name="svg",
     summary="SVG picture, its labels as text",
-    attributes={"suffixes": (".svg",), "views": ("MatrixGrid", "Curves", "HeadRanking"), "binary": False},
+    attributes={
+        "suffixes": (".svg",),
+        "views": ("MatrixGrid", "Curves", "HeadRanking"),
+        "binary": False,
+        "draws": True,
+    },
 )
 
 

@@ -6,9 +6,7 @@ not attend is left blank there: a dot would be read as a small number in a colum
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
 
 from attncli.labels import cells, fit
 from attncli.registry import Entry
@@ -19,8 +17,8 @@ from attncli.render.grid_text import (
     float_texts,
     largest_of_rows,
     matrix_texts,
+    place_names,
     placed_labels,
-    site_names,
     strongest_keys,
     token_labels,
     words,
@@ -31,10 +29,6 @@ from attncli.render.scales import Scale, scale_of
 from attncli.render.terminal.canvas import Line, paint, wrap
 from attncli.view import Column, Curves, Header, HeadRanking, Matrix, MatrixGrid, Steps, Table, View
 
-if TYPE_CHECKING:
-    from rich.box import Box
-    from rich.console import RenderableType
-
 ENTRY = Entry(
     name="table",
     summary="Aligned columns; in a pipe, unless asked for by name, tab-separated values",
@@ -42,6 +36,8 @@ ENTRY = Entry(
         "suffixes": (),
         "views": ("MatrixGrid", "Table", "Curves", "HeadRanking", "Steps"),
         "binary": False,
+        "notes": True,
+        "bytes_per_weight": 60,
     },
 )
 
@@ -85,8 +81,8 @@ def _grid_lines(grid: MatrixGrid, options: Options) -> list[list[str]]:
             *(keys if grid.top is None else ["key", "mask" if grid.unit == "mask" else "weight"]),
         ]
     )
-    for matrix, site in zip(grid.matrices, site_names(grid.matrices), strict=True):
-        name = words(site or grid.unit, options)
+    for matrix, place in zip(grid.matrices, place_names(grid.matrices), strict=True):
+        name = words(place or grid.unit, options)
         if grid.top is None:
             numbers = zip(queries, matrix_texts(matrix, grid.unit), strict=True)
             lines += [[name, query, *row] for query, row in numbers]
@@ -210,7 +206,7 @@ def _draw_matrix(grid: MatrixGrid, index: int, options: Options) -> str:
     else:
         what = "rows attend to columns"
     facts = fact_texts(grid.facts[index]) if grid.facts else []
-    name = " · ".join(filter(None, [site_names(grid.matrices)[index], what, *facts]))
+    name = " · ".join(filter(None, [place_names(grid.matrices)[index], what, *facts]))
     return text_lines(words(name, options), options) + "\n" + numbers
 
 
@@ -274,85 +270,48 @@ def _columns(
     bold: set[tuple[int, int]] | frozenset[tuple[int, int]] = frozenset(),
 ) -> str:
     """Align columns with a rule under the heading; texts that do not fit are wrapped."""
-    lines = [names, *rows]
-    widths = [max(cells(line[place]) for line in lines) for place in range(len(names))]
-    total = sum(widths) + 2 * (len(widths) - 1)
-    if options.width is not None and total > options.width:
-        return _wrapped(names, rows, numeric, options)
-    heavy = bold | {(-1, place) for place in range(len(names))}
+    widths = [max(map(cells, column)) for column in zip(names, *rows, strict=True)]
+    if options.width is not None and _across(widths) > options.width:
+        widths = _narrowed(names, rows, numeric, options.width)
+    heavy = bold | {(-1, place) for place in range(len(names))} if options.color != "none" else set()
     drawn = []
-    for number, line in enumerate(lines, -1):
-        runs: Line = []
-        for place, text in enumerate(line):
-            style = "1" if (number, place) in heavy and options.color != "none" else ""
-            missing = " " * (widths[place] - cells(text))
-            runs += [(missing, ""), (text, style)] if numeric[place] else [(text, style), (missing, "")]
-            runs.append(("  " if place < len(line) - 1 else "", ""))
-        drawn.append([run for run in runs if run[0]])
-    return paint([drawn[0], [(("─" if options.unicode else "-") * total, "")], *drawn[1:]])
+    for number, texts in enumerate([names, *rows], -1):
+        folded = [wrap(text, width, None) for text, width in zip(texts, widths, strict=True)]
+        most = max(map(len, folded), default=0)
+        for line in range(most):
+            runs: Line = []
+            for place, parts in enumerate(folded):
+                down = line - (most - len(parts)) if number < 0 else line  # headings stand on the rule
+                text = parts[down] if 0 <= down < len(parts) else ""
+                missing = " " * (widths[place] - cells(text)), ""
+                shown = text, "1" if (number, place) in heavy else ""
+                runs += [missing, shown] if numeric[place] else [shown, missing]
+                runs.append(("  " if place < len(names) - 1 else "", ""))
+            drawn.append([run for run in runs if run[0]])
+        if number < 0:
+            drawn.append([(("─" if options.unicode else "-") * _across(widths), "")])
+    return paint(drawn)
 
 
-def _wrapped(names: list[str], rows: list[list[str]], numeric: list[bool], options: Options) -> str:
-    """Draw the same columns narrower, with long texts on several lines."""
-    from rich.table import Table as RichTable
-    from rich.text import Text
-
-    table = RichTable(
-        box=_head_rule(options), show_edge=False, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0)
-    )
-    for name, right, width in zip(names, numeric, _narrowed(names, rows, numeric, options), strict=True):
-        justify: Literal["right", "left"] = "right" if right else "left"
-        table.add_column(
-            Text(name), justify=justify, overflow="fold", width=width, min_width=min(width, _NARROWEST)
-        )
-    for row in rows:
-        table.add_row(*map(Text, row))
-    return _print(table, options)
+def _across(widths: Sequence[int]) -> int:
+    return sum(widths) + 2 * (len(widths) - 1)
 
 
-def _narrowed(names: list[str], rows: list[list[str]], numeric: list[bool], options: Options) -> list[int]:
-    """Return each column's width: the widest are cut first, numbers never, words only where nothing else is left."""
+def _narrowed(names: list[str], rows: list[list[str]], numeric: list[bool], width: int) -> list[int]:
+    """Return each column's width: the widest are cut first, words only where nothing else is left, numbers never."""
     texts = [[name, *(row[place] for row in rows)] for place, name in enumerate(names)]
     widths = [max(map(cells, column)) for column in texts]
     words = [max(cells(word) for text in column for word in text.split() or [""]) for column in texts]
-    room = (options.width or 0) - 2 * (len(names) - 1)
-    for shortest in (words, [_NARROWEST] * len(names)):
-        while sum(widths) > room:
-            able = [
-                place for place, right in enumerate(numeric) if not right and widths[place] > shortest[place]
-            ]
-            if not able:
-                break
-            widths[max(able, key=widths.__getitem__)] -= 1
+    numbers = [max(map(cells, column[1:]), default=1) for column in texts]
+    for least in (_NARROWEST, 1):
+        cut = [number if right else least for right, number in zip(numeric, numbers, strict=True)]
+        for shortest in (words, cut):
+            while _across(widths) > width:
+                able = [place for place, least in enumerate(shortest) if widths[place] > least]
+                if not able:
+                    break
+                widths[max(able, key=widths.__getitem__)] -= 1
     return widths
-
-
-def _head_rule(options: Options) -> Box:
-    from rich.box import Box
-
-    rule = "─" if options.unicode else "-"
-    blank = "    \n"
-    return Box(blank * 2 + f" {rule}{rule} \n" + blank * 5, ascii=not options.unicode)
-
-
-def _print(table: RenderableType, options: Options) -> str:
-    from rich.console import Console
-
-    systems = {"none": None, "16": "standard", "256": "256", "truecolor": "truecolor"}
-    console = Console(
-        file=io.StringIO(),
-        width=options.width or 100_000,
-        color_system=systems[options.color],  # type: ignore[arg-type]
-        force_terminal=options.color != "none",
-        legacy_windows=False,
-        markup=False,
-        emoji=False,
-        highlight=False,
-        _environ={},
-    )
-    with console.capture() as capture:
-        console.print(table)
-    return "".join(line.rstrip(" ") + "\n" for line in capture.get().splitlines())
 
 
 def title_lines(header: Header, options: Options) -> str:

@@ -14,6 +14,7 @@ ENTRY = Entry(
         "suffixes": (".tsv",),
         "views": ("MatrixGrid", "Table", "Curves", "HeadRanking", "Steps"),
         "binary": False,
+        "bytes_per_weight": 60,
     },
 )
 

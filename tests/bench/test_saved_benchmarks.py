@@ -42,18 +42,18 @@ def test_what_is_read_is_what_was_written() -> None:
 @pytest.mark.parametrize(
     ("path", "value", "words"),
     [
-        ("settings.clock", "sun", 'settings.clock is "sun", expected one of cpu, wall, cuda'),
-        ("settings", [], "settings is []"),
+        ("settings.clock", "sun", "settings.clock: unknown word 'sun'"),
+        ("settings", [], "settings: expected object, got list"),
         ("cells.0.median", None, "cells[0].median is missing, though there were rounds"),
         ("cells.0.median", 0, "cells[0].median is missing, though there were rounds"),
-        ("cells.1.iqr", "x", "cells[1].iqr is x, expected a number from 0"),
-        ("cells.1.seq_len", -1, "cells[1].seq_len is -1"),
-        ("cells.1.ratio_interval", [1], "cells[1].ratio_interval is no pair of numbers"),
-        ("cells.1.ratio_interval", [1, None], "cells[1].ratio_interval is no pair of numbers"),
+        ("cells.1.iqr", "x", "cells[1].iqr: expected number | null, got text"),
+        ("cells.1.seq_len", -1, "cells[1].seq_len: expected whole number >= 1"),
+        ("cells.1.ratio_interval", [1], "cells[1].ratio_interval: expected list of length >= 2"),
+        ("cells.1.ratio_interval", [1, None], "cells[1].ratio_interval[1]: expected number, got null"),
         ("cells.2.peak_share", None, "cells[2].peak_share is missing"),
         ("fits.0.exponent", None, "fits[0].exponent"),
-        ("crossovers.0.interval", ["a", 1], "crossovers[0].interval.low is a"),
-        ("changes.0.before", True, "changes[0].before is True"),
+        ("crossovers.0.interval", ["a", 1], "crossovers[0].interval[0]: expected number | null, got text"),
+        ("changes.0.before", True, "changes[0].before: expected number, got true or false"),
     ],
 )
 def test_a_damaged_benchmark_is_refused_with_its_place(path: str, value: Any, words: str) -> None:

@@ -99,7 +99,7 @@ def test_weights_equal_eager_in_every_layer_and_head(family: str) -> None:
     for matrix in kept.matrices():
         np.testing.assert_allclose(matrix.values, reference[matrix.layer][0, matrix.head].numpy(), atol=1e-5)
     assert all(report.output_error is not None and report.output_error < 1e-5 for report in run.reports)
-    assert {site.kind for site in run.sites} == {kind}
+    assert {layer.kind for layer in run.attention_layers} == {kind}
 
 
 @pytest.mark.parametrize("family", TWO_STACKS)
@@ -166,7 +166,7 @@ def test_padded_keys_get_nothing_on_either_side(side: str) -> None:
 def test_layers_of_a_shared_module_are_counted() -> None:
     model = tiny("albert", FAMILIES["albert"])
     _, run = captured(source(model, {"input_ids": ids(N)}, {"encoder": (N, N)}), "encoder")
-    assert [site.layer for site in run.sites] == [0, 1, 2]
+    assert [layer.index for layer in run.attention_layers] == [0, 1, 2]
 
 
 def test_layers_of_a_hybrid_model_keep_their_true_index_and_the_others_are_named() -> None:

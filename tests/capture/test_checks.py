@@ -6,13 +6,13 @@ from attncli.capture.checks import SAMPLED_ROWS, Check, _sample
 from attncli.errors import CaptureError
 from attncli.record import AttentionLayer, WeightBlock
 
-SITE = AttentionLayer("encoder", 0, 1, 1)
+LAYER = AttentionLayer("encoder", 0, 1, 1)
 
 
 def tile(rows: range, keys: int = 3) -> WeightBlock:
     """A tile of a long text, with its scores."""
     scores = torch.zeros(1, 1, len(rows), keys)
-    return WeightBlock(SITE, (0,), rows, scores.softmax(-1), None, scores=scores)
+    return WeightBlock(LAYER, (0,), rows, scores.softmax(-1), None, scores=scores)
 
 
 @pytest.mark.parametrize("start", range(0, 1000, 100))
@@ -36,7 +36,7 @@ def test_an_output_that_is_wrong_in_the_last_tile_alone_is_an_error(start: int) 
     query, key, value = torch.zeros(1, 1, total, 2), torch.zeros(1, 1, 3, 2), torch.ones(1, 1, 3, 2)
     output = torch.ones(1, total, 1, 2).transpose(1, 2).clone()
     output[:, :, start:] = 2.0
-    check = Check(SITE, AttentionOperation(query, key, value, scale=1.0), output, "interface")
+    check = Check(LAYER, AttentionOperation(query, key, value, scale=1.0), output, "interface")
     check.add(tile(range(start, total)), slice(start, total))
     with pytest.raises(CaptureError, match="recomputed output differs"):
         check.raise_if_wrong(check.report())

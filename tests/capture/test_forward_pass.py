@@ -28,7 +28,7 @@ class Keep:
     def __init__(self) -> None:
         self.blocks: list[WeightBlock] = []
 
-    def request(self, site: AttentionLayer) -> Request:
+    def request(self, layer: AttentionLayer) -> Request:
         return Request()
 
     def update(self, block: WeightBlock) -> None:
@@ -84,7 +84,7 @@ def test_attention_is_seen_at_sdpa_and_at_softmax(how: str, path: str) -> None:
     if how == "sdpa":
         scores = (0.7 * scores).masked_fill(~torch.ones(N, N).tril().bool(), -torch.inf)
     torch.testing.assert_close(keep.blocks[0].weights, scores.softmax(-1))
-    assert [(site.layer, site.heads) for site in emitter.sites] == [(0, HEADS)]
+    assert [(layer.index, layer.heads) for layer in emitter.attention_layers] == [(0, HEADS)]
     assert emitter.reports[0].capture == path
 
 
@@ -161,7 +161,7 @@ def test_what_the_model_changes_afterwards_is_shown_as_it_was() -> None:
 @pytest.mark.parametrize("why", ["its queries are large", "its keys are large", "its parts are asked for"])
 def test_a_call_does_not_wait_when(why: str, monkeypatch: pytest.MonkeyPatch) -> None:
     class Inspecting(Keep):
-        def inspect(self, site: AttentionLayer, operation: object, output: object) -> None:
+        def inspect(self, layer: AttentionLayer, operation: object, output: object) -> None:
             pass
 
     class LastRowAttention(ToyAttention):
@@ -187,7 +187,7 @@ def test_calls_are_shown_in_their_order_though_small_ones_wait() -> None:
     model.config.num_hidden_layers = 2
     with torch.inference_mode(), Watch(model, BlockFeed([keep]), ("encoder",), 2).watching():
         at_once(small(x).transpose(1, 2).flatten(2))
-    assert [(block.site.layer, block.site.module) for block in keep.blocks] == [
+    assert [(block.layer.index, block.layer.module) for block in keep.blocks] == [
         (0, "layers.0"),
         (1, "layers.1"),
     ]
@@ -305,8 +305,11 @@ def test_longformers_weights_times_values_are_its_output_with_global_tokens() ->
 def test_a_model_stops_behind_the_layers_that_are_sought_and_is_left_as_it_was() -> None:
     model = deep()
     whole, alone = kept_of(model, "all"), kept_of(model, "1")
-    assert (len(whole[1].sites), whole[1].stopped) == (4, False)
-    assert (len(alone[1].sites), alone[1].stopped) == (2, True)  # the third began, and was not shown
+    assert (len(whole[1].attention_layers), whole[1].stopped) == (4, False)
+    assert (len(alone[1].attention_layers), alone[1].stopped) == (
+        2,
+        True,
+    )  # the third began, and was not shown
     for ours, theirs in zip(alone[0].matrices(), whole[0].matrices()[2:4], strict=True):
         assert (ours.layer, ours.head) == (theirs.layer, theirs.head)
         assert (ours.values == theirs.values).all()
@@ -316,8 +319,8 @@ def test_a_model_stops_behind_the_layers_that_are_sought_and_is_left_as_it_was()
 
 def test_a_model_runs_to_its_end_where_an_observer_does_not_say_what_it_seeks() -> None:
     source, kept = deep_source(deep()), FullWeights("decoder", *selected("0"), 4, N, N)
-    assert len(source.run([kept, Keep()]).sites) == 4
-    assert len(source.run([]).sites) == 4
+    assert len(source.run([kept, Keep()]).attention_layers) == 4
+    assert len(source.run([]).attention_layers) == 4
 
 
 def test_two_kinds_of_attention_are_both_waited_for(tmp_path: Path) -> None:
@@ -325,7 +328,7 @@ def test_two_kinds_of_attention_are_both_waited_for(tmp_path: Path) -> None:
     source = PretrainedSource(loaded, prepare(loaded, "the animal was tired", "it was"))
     rows, keys = (len(axis) for axis in source.axes("cross"))
     run = source.run([FullWeights("cross", *selected("0"), source.depth("cross"), rows, keys)])
-    assert run.stopped and [(site.kind, site.layer) for site in run.sites][-1] == ("cross", 0)
+    assert run.stopped and [(layer.kind, layer.index) for layer in run.attention_layers][-1] == ("cross", 0)
 
 
 def deep() -> Any:

@@ -35,30 +35,33 @@ def layers(count: int) -> nn.ModuleList:
 
 def name_all(model: Model, names: list[str], kinds: tuple[str, ...] = ("encoder",)) -> list[AttentionLayer]:
     namer, modules = LayerNamer(Stacks(model), kinds), dict(model.named_modules(remove_duplicate=False))
-    return [namer.site(name, modules[name], 4, 2, cross=False, causal=lambda: False) for name in names]
+    return [
+        namer.attention_layer(name, modules[name], 4, 2, cross=False, causal=lambda: False) for name in names
+    ]
 
 
 def test_a_layer_has_the_number_in_its_modules_name() -> None:
     model = Model(4, layers=layers(4))
-    assert [site.layer for site in name_all(model, ["layers.1.attn", "layers.3.attn"])] == [1, 3]
+    assert [layer.index for layer in name_all(model, ["layers.1.attn", "layers.3.attn"])] == [1, 3]
 
 
 def test_stages_and_blocks_are_numbered_through() -> None:
     model = Model(3, stages=nn.ModuleList([Layer(blocks=layers(2)), Layer(blocks=layers(1))]))
     names = ["stages.0.blocks.0.attn", "stages.0.blocks.1.attn", "stages.1.blocks.0.attn"]
-    assert [site.layer for site in name_all(model, names)] == [0, 1, 2]
+    assert [layer.index for layer in name_all(model, names)] == [0, 1, 2]
 
 
 def test_a_module_that_runs_again_is_the_next_layer() -> None:
     model = Model(3, groups=layers(1))
-    assert [site.layer for site in name_all(model, ["groups.0.attn"] * 3)] == [0, 1, 2]
+    assert [layer.index for layer in name_all(model, ["groups.0.attn"] * 3)] == [0, 1, 2]
 
 
 def test_two_rows_of_layers_that_run_in_turns_are_counted_together() -> None:
     model = Model(6, high=layers(1), low=layers(2))
     names = ["low.0.attn", "low.1.attn", "high.0.attn"] * 2
-    sites = name_all(model, names)
-    assert [site.layer for site in sites] == [0, 1, 2, 3, 4, 5] and {site.stack for site in sites} == {""}
+    found = name_all(model, names)
+    assert [layer.index for layer in found] == [0, 1, 2, 3, 4, 5]
+    assert {layer.stack for layer in found} == {""}
 
 
 def test_a_tower_beside_the_text_model_is_a_stack_of_its_own() -> None:
@@ -66,14 +69,14 @@ def test_a_tower_beside_the_text_model_is_a_stack_of_its_own() -> None:
     model = Model(2, vision=Layer(layers=layers(2)), text=text)
     model.get_input_embeddings = lambda: text.embed
     found = name_all(model, ["vision.layers.0.attn", "text.layers.0.attn"])
-    assert [(site.stack, site.layer) for site in found] == [("vision.layers", 0), ("", 0)]
+    assert [(layer.stack, layer.index) for layer in found] == [("vision.layers", 0), ("", 0)]
 
 
 def test_two_attentions_in_one_layer_are_told_apart() -> None:
     parts = [Layer(time=SelfAttention(), space=SelfAttention()) for _ in range(2)]
     model = Model(2, layers=nn.ModuleList(parts))
     names = ["layers.0.time", "layers.0.space", "layers.1.time", "layers.1.space"]
-    found = [(site.stack, site.layer) for site in name_all(model, names)]
+    found = [(layer.stack, layer.index) for layer in name_all(model, names)]
     assert found == [("", 0), ("layers.space", 0), ("", 1), ("layers.space", 1)]
 
 

@@ -5,9 +5,9 @@ FIRST, SECOND = AttentionLayer("encoder", 0, 2, 2), AttentionLayer("encoder", 1,
 
 
 def report(
-    site: AttentionLayer, row_sum: float, forbidden: float, output: float | None, dead: int
+    layer: AttentionLayer, row_sum: float, forbidden: float, output: float | None, dead: int
 ) -> LayerReport:
-    return LayerReport(site, row_sum, forbidden, output, dead, "interface")
+    return LayerReport(layer, row_sum, forbidden, output, dead, "interface")
 
 
 def test_of_several_passes_each_number_is_the_worst_and_dead_rows_add_up() -> None:

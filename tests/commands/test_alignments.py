@@ -57,7 +57,9 @@ def test_in_cross_attention_a_word_has_the_row_that_writes_it(cli: Cli, tiny_mar
         return found
 
     rows = [[place - 1 for place in word] for word in groups(tokens["query_tokens"], TARGET)]
-    rows = [row for row in rows if row]  # a tokenizer without an end token: the decoder does not read the last word
+    rows = [
+        row for row in rows if row
+    ]  # a tokenizer without an end token: the decoder does not read the last word
     wanted = words_of(weights, rows, groups(tokens["key_tokens"], SOURCE))
     assert (result.code, result.out) == (0, line(wanted))
 

@@ -10,7 +10,6 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ import jsonschema
 import pytest
 from commandline import Cli
 
+from attncli.documents.schema import json_schema
 from attncli.heads import corpus_run as _corpus_run
 
 TEXTS = [
@@ -44,7 +44,7 @@ def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def schema() -> Any:
-    return json.loads((files("attncli") / "schemas" / "heads.json").read_text("utf-8"))
+    return json_schema("heads")
 
 
 def numbers(document: Any) -> dict[tuple[int, int, str, str], float | None]:

@@ -49,7 +49,11 @@ def test_a_schema_is_one_of_draft_2020_12_and_describes_every_top_key(name: str)
     jsonschema.Draft202012Validator.check_schema(document)
     assert document["$schema"] == "https://json-schema.org/draft/2020-12/schema"
     assert document["$id"] == f"urn:attncli:schema:1:{name}"
-    described = [value for key, value in document["properties"].items() if "$ref" not in value]
+    parts = [
+        document["$defs"][one["$ref"].split("/")[-1]] for one in document.get("oneOf", ()) if "$ref" in one
+    ]
+    keys = [key for part in parts or [document] for key in part["properties"].values()]
+    described = [value for value in keys if "$ref" not in value]
     assert all(value["description"] for value in described)
 
 

@@ -3,6 +3,7 @@
 import io
 import json
 import zipfile
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from render_samples import ANIMAL, HOSTILE, PROVENANCE, grid, header, mask, tabl
 from attncli.documents.numbers import filled
 from attncli.documents.reading import load_run, read_run
 from attncli.errors import ReadError, TooLargeError
-from attncli.record import Provenance, Token
+from attncli.record import Provenance, SourceInfo, Token
 from attncli.render import Options, json_format, npz
 from attncli.view import Matrix, MatrixGrid
 
@@ -50,10 +51,12 @@ def variants() -> MatrixGrid:
         for n, name in ((1, "full"), (2, "linear"))
     )
     made = grid(("a", "b", "c"))
-    facts = ({"relative_error": 0.0, "kl_bits": None}, {"relative_error": 0.125, "kl_bits": 0.1})
-    return MatrixGrid(
-        header("two variants", "compare"), matrices, made.query_tokens, made.key_tokens, "signed", None, facts
+    facts = tuple(
+        {"relative_error": error, "kl_bits": bits, "max_abs_error": 0.5}
+        for error, bits in ((0.0, None), (0.125, 0.1))
     )
+    head = replace(header("two variants", "compare"), source=SourceInfo("scratch", "scratch"))
+    return MatrixGrid(head, matrices, made.query_tokens, made.key_tokens, "signed", None, facts)
 
 
 VIEWS = {
@@ -61,7 +64,9 @@ VIEWS = {
     "decoder": grid(layers=2, heads=3, causal=True),
     "cross": grid(("a", "b"), keys=ANIMAL[:5], heads=2),
     "hostile": grid(HOSTILE),
-    "mask": mask(9, 4),
+    "mask": replace(
+        mask(9, 4), facts=({"density": 0.5, "keys_per_row": {"min": 1, "median": 3.5, "max": 4}},)
+    ),
     "compare": variants(),
 }
 
@@ -117,8 +122,6 @@ def test_a_map_too_large_to_fill_is_refused_with_the_arithmetic(monkeypatch: pyt
 
 
 def test_the_provenance_of_a_run_that_was_drawn_again_is_kept_whole() -> None:
-    from dataclasses import replace
-
     made = grid(header=replace(header(), provenance=Provenance("9", argv=("render",), original=PROVENANCE)))
     assert read(written(made, json_format)).header.provenance.original == PROVENANCE
 
@@ -183,15 +186,15 @@ BAD: dict[str, tuple[bytes, str]] = {
     "zip": (b"PK\x03\x04 nothing more", "no readable .npz archive: truncated or damaged"),
     "ragged": (document(attention__0__weights=[[0.5], [0.5, 0.5]]), "no table of numbers"),
     "small": (document(attention__0__weights=[[1.0]]), r"shape \[1, 1\], the tokens are 2 queries and 2 keys"),
-    "word": (document(attention__0__weights=[["a", 1], [0, 1]]), "no table of numbers"),
-    "no number": (document(attention__0__weights=7), "expected a list"),
+    "word": (document(attention__0__weights=[["a", 1], [0, 1]]), r"\[0\]\[0\]: expected number .*, got text"),
+    "no number": (document(attention__0__weights=7), "expected list, got whole number"),
     "ranges": (document(attention__0__allowed_keys=[[[0, 5]], []]), r"allowed_keys\[0\] goes beyond the 2 keys"),
-    "kind": (document(attention__0__kind="sideways"), r'attention\[0\].kind is "sideways", expected one of'),
-    "layer": (document(attention__0__layer=-1), "is -1, expected a whole number from 0"),
-    "unit": (document(unit="bits"), "unit is"),
-    "token": (document(query_tokens__1__text=5), r"query_tokens\[1\].text is 5, expected a text"),
-    "position": (document(query_tokens__1__position=True), "position is True, expected a whole number"),
-    "tokens": (document(query_tokens=[1, 2]), r"query_tokens\[0\] is no object"),
+    "kind": (document(attention__0__kind="sideways"), r"attention\[0\].kind: unknown word 'sideways'"),
+    "layer": (document(attention__0__layer=-1), "expected whole number >= 0"),
+    "unit": (document(unit="bits"), "unit: unknown word 'bits'"),
+    "token": (document(query_tokens__1__text=5), r"query_tokens\[1\].text: expected text, got whole number"),
+    "position": (document(query_tokens__1__position=True), "position: expected whole number, got true or false"),
+    "tokens": (document(query_tokens=[1, 2]), r"query_tokens\[0\]: expected object"),
     "provenance": (document(provenance={}), "provenance.attncli is missing"),
     "nothing": (document(attention=[]), "nothing to draw"),
 }  # fmt: skip

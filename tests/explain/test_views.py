@@ -113,14 +113,14 @@ def test_without_positions_the_order_is_lost_and_with_them_or_a_mask_it_is_not()
 def test_the_telling_head_looks_farther_than_its_neighbours() -> None:
     keys = words_of_text("zero one two three four five")
     telling = TellingHead("decoder", 4, keys)
-    site = AttentionLayer("decoder", 3, 2, 2)
+    layer = AttentionLayer("decoder", 3, 2, 2)
     weights = torch.zeros(1, 2, 1, 6)
     weights[0, 0, 0, [0, 3, 1]] = torch.tensor(
         [0.5, 0.4, 0.1]
     )  # the first token and a neighbour do not count
     weights[0, 1, 0, [4, 2]] = torch.tensor([0.7, 0.3])
-    assert telling.request(site) is not None and telling.request(AttentionLayer("encoder", 0, 1, 1)) is None
-    telling.update(WeightBlock(site, (0, 1), range(4, 5), weights, None))
+    assert telling.request(layer) is not None and telling.request(AttentionLayer("encoder", 0, 1, 1)) is None
+    telling.update(WeightBlock(layer, (0, 1), range(4, 5), weights, None))
     told = telling.found()
     assert (told.layer, told.head, told.key.text, told.weight) == (3, 1, "two", pytest.approx(0.3))
     assert told.why().startswith("layer 3 head 1: of 2 heads the one that gives a single word farther away")

@@ -23,15 +23,15 @@ def compare(
     reference = eager(model, inputs)
     two_stacks = bool(getattr(model.config, "is_encoder_decoder", False))
     outcome.capture = sorted({*outcome.capture, *(report.capture for report in run.reports)})
-    outcome.others = sum(1 for site in run.sites if site.stack)
+    outcome.others = sum(1 for layer in run.attention_layers if layer.stack)
     for kind in KINDS:
-        layers = [site.layer for site in run.sites if site.kind == kind and not site.stack]
+        layers = [layer.index for layer in run.attention_layers if layer.kind == kind and not layer.stack]
         if not layers:
             continue
         if len(set(layers)) != len(layers):
             raise Wrong(f"{kind} layers {layers}: an index came twice")
         outcome.layers[kind] = layers
-        order = [(site.kind, site.layer) for site in run.sites if not site.stack]
+        order = [(layer.kind, layer.index) for layer in run.attention_layers if not layer.stack]
         theirs = _reference_layers(reference, kind, two_stacks, len(order))
         _compare_kind(outcome, kind, layers, theirs, everything, inputs, order)
     if outcome.compared == 0 and outcome.status == "right":

@@ -62,7 +62,7 @@ def _compare_steps(
     Raises:
         Wrong: They differ too, or there is nothing to compare with.
     """
-    layers = [site.layer for site in run.sites if site.kind == "decoder" and not site.stack]
+    layers = [layer.index for layer in run.attention_layers if layer.kind == "decoder" and not layer.stack]
     prompt, written = source.start, list(source.written)
     if model.config.is_encoder_decoder:
         raise otherwise

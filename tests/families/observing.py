@@ -24,18 +24,18 @@ class Everything:
     kept: dict[tuple[Kind, int], list[WeightBlock]] = field(default_factory=dict)
     allowed: dict[tuple[Kind, int], bool] = field(default_factory=dict)
 
-    def request(self, site: AttentionLayer) -> Request:
+    def request(self, layer: AttentionLayer) -> Request:
         return Request()
 
     def update(self, block: WeightBlock) -> None:
         copied = replace(block, weights=block.weights.clone(), scores=None)
-        self.kept.setdefault((block.site.kind, block.site.layer), []).append(copied)
+        self.kept.setdefault((block.layer.kind, block.layer.index), []).append(copied)
 
     def weights(self, kind: Kind, layer: int) -> Tensor:
         blocks = self.kept[kind, layer]
         first = min(block.keys.start for block in blocks)
         shape = max(block.rows.stop for block in blocks), max(block.keys.stop for block in blocks) - first
-        whole = blocks[0].weights.new_full((len(blocks[0].weights), blocks[0].site.heads, *shape), torch.nan)
+        whole = blocks[0].weights.new_full((len(blocks[0].weights), blocks[0].layer.heads, *shape), torch.nan)
         for block in blocks:
             heads, rows = list(block.heads), slice(block.rows.start, block.rows.stop)
             if not bool(whole[:, heads, rows].isnan().all()):
@@ -55,8 +55,8 @@ class First(Everything):
     def sought(self) -> frozenset[tuple[Kind, int]]:
         return frozenset([self.place])
 
-    def request(self, site: AttentionLayer) -> Request | None:
-        return Request() if (site.kind, site.layer) == self.place else None
+    def request(self, layer: AttentionLayer) -> Request | None:
+        return Request() if (layer.kind, layer.index) == self.place else None
 
 
 def source_of(model: Any, inputs: Mapping[str, Tensor]) -> PretrainedSource:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from attncli.batch import Shuffled
 from attncli.capture import blocks as emission
 from attncli.heads import corpus_sums as head_tallies
 from attncli.heads.corpus_sums import CorpusSums, former_neighbours
@@ -21,7 +22,7 @@ from attncli.models.batches import BatchedModel, Encoded, RowRule, cut_into_batc
 from attncli.models.loading import Loaded, LoadOptions, load
 from attncli.observers.selection import Selection, parse_selection
 from attncli.observers.without_keys import without_keys
-from attncli.record import AttentionLayer, Kind, Shuffled, WeightBlock
+from attncli.record import AttentionLayer, Kind, WeightBlock
 
 TEXTS = [
     "the animal was too tired .",

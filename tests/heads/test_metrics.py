@@ -6,10 +6,12 @@ import pytest
 import torch
 
 from attncli import registry
+from attncli.batch import Axis, Batch
 from attncli.heads.metrics import positions_only
-from attncli.record import KINDS, AttentionLayer, Axis, Batch, WeightBlock
+from attncli.heads.metrics_of_block import Measures
+from attncli.record import KINDS, AttentionLayer, WeightBlock
 
-SITE = AttentionLayer("encoder", 0, 1, 1)
+LAYER = AttentionLayer("encoder", 0, 1, 1)
 PER = {name: entry.attributes["per"] for name, entry in registry.entries("metrics").items()}
 OF_ROWS = [name for name, per in PER.items() if per == "row"]
 
@@ -19,12 +21,12 @@ def block(
 ) -> WeightBlock:
     mask = None if allowed is None else torch.tensor(allowed)[None, None]
     return WeightBlock(
-        SITE, (0,), range(first_row, first_row + len(rows)), torch.tensor(rows)[None, None], mask, first_key
+        LAYER, (0,), range(first_row, first_row + len(rows)), torch.tensor(rows)[None, None], mask, first_key
     )
 
 
 def measure(name: str, of: WeightBlock, batch: Batch | None = None) -> list[float]:
-    return registry.load("metrics", name).measure(of, batch or positions_only(20))[0, 0].tolist()
+    return Measures((name,)).rows(of, batch or positions_only(20))[0, 0, 0].tolist()
 
 
 def text(ids: list[int], special: tuple[int, ...] = (), marks: tuple[int, ...] = ()) -> Batch:
@@ -154,7 +156,7 @@ def test_the_first_token_stands_behind_the_padding_on_its_left() -> None:
     axis = replace(one.queries, ids=one.queries.ids.repeat(2, 1), present=present)
     batch = Batch(axis, axis, present)
     weights = torch.tensor([[[[0.5, 0.3, 0.2]]], [[[0.0, 0.4, 0.6]]]])
-    rows = WeightBlock(SITE, (0,), range(2, 3), weights, present[:, None, None])
+    rows = WeightBlock(LAYER, (0,), range(2, 3), weights, present[:, None, None])
     assert registry.load("metrics", "first_token").measure(rows, batch).flatten().tolist() == pytest.approx(
         [0.5, 0.4]
     )
@@ -167,8 +169,8 @@ def test_entropy_leaves_out_what_a_sink_takes() -> None:
 def test_entropy_from_scores_is_entropy_from_weights() -> None:
     scores = torch.tensor([[[[3.0, -2.0, 40.0, 39.0], [-90.0, 0.0, 90.0, -1e30]]]])
     weights = scores.softmax(-1)
-    plain = WeightBlock(SITE, (0,), range(2), weights, None)
-    known = WeightBlock(SITE, (0,), range(2), weights, None, scores=scores, sums=weights.sum(-1))
+    plain = WeightBlock(LAYER, (0,), range(2), weights, None)
+    known = WeightBlock(LAYER, (0,), range(2), weights, None, scores=scores, sums=weights.sum(-1))
     assert measure("entropy", known) == pytest.approx(measure("entropy", plain), abs=1e-5)
 
 
@@ -181,5 +183,5 @@ def test_distance_counts_keys_behind_the_rows_too() -> None:
 def test_span_is_exact_far_from_the_row() -> None:
     wide = torch.zeros(1, 1, 1, 500)
     wide[..., 0], wide[..., 1] = 0.999, 0.001
-    rows = WeightBlock(SITE, (0,), range(499, 500), wide, None)
+    rows = WeightBlock(LAYER, (0,), range(499, 500), wide, None)
     assert measure("span", rows) == pytest.approx([(0.999 * 0.001) ** 0.5], rel=1e-4)

@@ -16,7 +16,7 @@ from attncli.heads.changes import Change
 from attncli.heads.rerank import Again, rank_again
 from attncli.heads.scores import Head, Number
 from attncli.heads.tables import Measured
-from attncli.record import Provenance
+from attncli.record import Provenance, SourceInfo
 from attncli.render import Options, csv_format, json_format, table
 from attncli.view import Header, HeadRanking
 
@@ -32,7 +32,6 @@ def heads_view() -> HeadRanking:
     from attncli.heads.views import Answer
     from attncli.heads.views import heads_view as made
     from attncli.observers.selection import parse_selection
-    from attncli.record import SourceInfo
 
     def number(mean: float, null: float = 0.1) -> Number:
         return Number(mean, math.nan, null, null, math.nan, 9)
@@ -66,16 +65,28 @@ def found_view(by: str) -> HeadRanking:
         {"kind": "encoder", "layers": [1, 3], "heads": [2], "values": [[-0.25], [None]]},
         {"kind": "cross", "layers": [1], "heads": [2], "values": [[0.1]]},
     ]
+    word = {"text": "it", "start": 0, "end": 2, "word": 0, "tokens": [0, 0]}
     document: dict[str, Any] = {
         "by": by,
-        "searched": {"rivals": 6},
+        "corpus": {"texts": 1, "tokens": 8, "rows": 1},
+        "searched": {
+            "from": word,
+            "to": word,
+            "distance": -1,
+            "others": 2,
+            "rivals": 6,
+            "formula": "weight − average",
+        },
         "top": None,
         "heads": heads,
         "maps": maps,
     }
     if by == "accuracy":
-        document |= {"offset": offset, "held_out": {**held, "offset": offset}}
-    return found_of(document, Header(command="find", title="found", provenance=MADE, notes=("a note",)))
+        searched = {"examples": "pronouns", "from": "pronouns", "to": "nouns", "pairs": 4, "left_out": 0}
+        document |= {"searched": searched, "offset": offset, "held_out": {**held, "offset": offset}}
+    source = SourceInfo("m", "pretrained")
+    head = Header(command="find", title="found", provenance=MADE, source=source, notes=("a note",))
+    return found_of(document, head)
 
 
 VIEWS = {"heads": heads_view, "link": lambda: found_view("excess"), "pairs": lambda: found_view("accuracy")}
@@ -115,33 +126,33 @@ def test_a_document_of_before_maps_were_kept_is_drawn_from_the_heads_that_it_lis
 
 
 DAMAGE = [
-    ("heads", "by", "charm", 'by is "charm", expected one of role'),
-    ("heads", "heads", {}, "heads is {}, expected a list"),
-    ("heads", "heads.0.layer", None, "heads[0].layer is missing"),
+    ("heads", "by", "charm", 'by is "charm", expected role or a metric'),
+    ("heads", "heads", {}, "heads: expected list, got object"),
+    ("heads", "heads.0.layer", None, "heads[0].layer: expected whole number, got null"),
     ("heads", "heads.0.layer", 3, "heads[0].head is not among those that were measured"),
     ("heads", "heads.1.kind", "cross", "heads[1].head is not among those that were measured"),
-    ("heads", "heads.1.metrics.entropy", 3, "heads[1].metrics.entropy is 3, expected an object"),
-    ("heads", "heads.1.metrics.entropy.mean", "x", "heads[1].metrics.entropy.mean is x, expected a number"),
-    ("heads", "heads.1.metrics.entropy.null", math.inf, "heads[1].metrics.entropy.null is inf"),
-    ("heads", "heads.1.metrics.a\x1b[31m", {}, "is no metric's name"),
+    ("heads", "heads.1.metrics.entropy", 3, "heads[1].metrics[...]: expected object, got whole number"),
+    ("heads", "heads.1.metrics.entropy.mean", "x", "heads[1].metrics[...].mean: expected number | null, got text"),
+    ("heads", "heads.1.metrics.entropy.null", math.inf, "heads[1].metrics[...].null: expected number <= 1e+300"),
+    ("heads", "heads.1.metrics.a\x1b[31m", {}, "heads[1].metrics: expected text matching regex"),
     ("heads", "heads.1.nearest", {"layer": 1}, "heads[1].nearest.head is missing"),
-    ("heads", "heads.1.labels", [3], "heads[1].labels is no list of texts"),
-    ("heads", "measured.layers", [4, 4], "measured.layers is no list of whole numbers from 0, each but once"),
-    ("heads", "clusters", [3], "clusters[0].heads is 3, expected a list"),
-    ("heads", "changes.0.before", True, "changes[0].before is True"),
-    ("heads", "top", -1, "top is -1"),
-    ("link", "by", "charm", 'by is "charm", expected one of excess'),
-    ("link", "heads", [], "heads is empty"),
+    ("heads", "heads.1.labels", [3], "heads[1].labels[0]: expected text, got whole number"),
+    ("heads", "measured.layers", [4, 4], "measured has a layer or head twice"),
+    ("heads", "clusters", [3], "clusters[0]: expected list, got whole number"),
+    ("heads", "changes.0.before", True, "changes[0].before: expected number | null, got true or false"),
+    ("heads", "top", -1, "top: expected whole number >= 1"),
+    ("link", "by", "charm", "by: unknown word 'charm'"),
+    ("link", "heads", [], "heads: expected list of length >= 1"),
     ("link", "heads.0.kind", "x", "heads[0].kind"),
-    ("link", "heads.1.metrics.weight", None, "heads[1].metrics.weight is missing"),
-    ("link", "heads.1.metrics.place", 0.5, "heads[1].metrics.place is 0.5"),
-    ("link", "searched", None, "searched is None"),
-    ("link", "maps.0.values", [[1]], "maps[0].values is no table of 2 rows and 1 columns"),
-    ("link", "maps.0.values.1.0", "x", "maps[0].values[1].0 is x, expected a number"),
+    ("link", "heads.1.metrics.weight", None, "heads[1].metrics.weight: expected number, got null"),
+    ("link", "heads.1.metrics.place", 0.5, "heads[1].metrics.place: expected whole number, got number"),
+    ("link", "searched", None, "searched: expected object, got null"),
+    ("link", "maps.0.values", [[1]], "maps[0].values is no table"),
+    ("link", "maps.0.values.1.0", "x", "maps[0].values[1][0]: expected number | null, got text"),
     ("pairs", "heads.0.metrics", {}, "heads[0].metrics.accuracy is missing"),
-    ("pairs", "offset.offset", None, "offset.offset is None"),
-    ("pairs", "offset.high", None, "offset.high is missing"),
-    ("pairs", "held_out.scored.hits", -3, "held_out.scored.hits is -3"),
+    ("pairs", "offset.offset", None, "offset.offset: expected whole number, got null"),
+    ("pairs", "offset.high", None, "offset.high: expected number, got null"),
+    ("pairs", "held_out.scored.hits", -3, "held_out.scored.hits: expected whole number >= 0"),
 ]  # fmt: skip
 
 
@@ -187,5 +198,5 @@ def test_what_ranking_again_needs_is_not_taken_on_trust(key: str) -> None:
     document = json.loads(json_format.render(heads_view(), Options()))
     inner, last = (document["corpus"], "rows") if "." in key else (document, key)
     inner[last] = ["x"]
-    with pytest.raises(ReadError, match=f"old.json: {key} is"):
+    with pytest.raises(ReadError, match=f"old.json: {key}: expected"):
         rank_again(read(document), Again(where="layer < 3"), "old.json")

@@ -12,7 +12,7 @@ from attncli.heads.similarity import HeadOverlap, clusters, nearest
 from attncli.observers.selection import Selection
 from attncli.record import AttentionLayer, WeightBlock
 
-SITES = [AttentionLayer("encoder", layer, 3, 3) for layer in range(2)]
+LAYERS = [AttentionLayer("encoder", layer, 3, 3) for layer in range(2)]
 
 
 def weights(layer: int) -> torch.Tensor:
@@ -24,13 +24,13 @@ def added_up(rows: int = 5, heads: int = 3) -> HeadOverlap:
     """Two layers in blocks of so many rows and heads."""
     kept = HeadOverlap("encoder", Selection("layer"), Selection("head"), 2)
     kept.begin(positions_only(5))
-    for site in SITES:
-        kept.request(site)
+    for layer in LAYERS:
+        kept.request(layer)
         for row in range(0, 5, rows):
             for head in range(0, 3, heads):
-                part = weights(site.layer)[:, head : head + heads, row : row + rows]
+                part = weights(layer.index)[:, head : head + heads, row : row + rows]
                 names = tuple(range(head, min(head + heads, 3)))
-                kept.update(WeightBlock(site, names, range(row, min(row + rows, 5)), part, None))
+                kept.update(WeightBlock(layer, names, range(row, min(row + rows, 5)), part, None))
     kept.commit()
     return kept
 
@@ -65,8 +65,8 @@ def test_special_tokens_can_be_left_out_of_the_keys() -> None:
     for exclude in (False, True):
         kept = HeadOverlap("cross", Selection("layer"), Selection("head"), 1, exclude)
         kept.begin(batch)
-        kept.request(site := AttentionLayer("cross", 0, 3, 3))
-        kept.update(WeightBlock(site, (0, 1, 2), range(1), weights, None))
+        kept.request(layer := AttentionLayer("cross", 0, 3, 3))
+        kept.update(WeightBlock(layer, (0, 1, 2), range(1), weights, None))
         kept.commit()
         found[exclude] = kept.overlaps()[:2, 1:]
     np.testing.assert_allclose(found[False], [[0.4**0.5, 0.6**0.5], [1, 0]], atol=1e-6)
@@ -77,7 +77,7 @@ def test_a_pass_that_was_broken_off_does_not_count() -> None:
     kept = added_up()
     before = kept.overlaps().copy()
     kept.begin(positions_only(5))
-    kept.request(SITES[0])
+    kept.request(LAYERS[0])
     kept.begin(positions_only(5))
     kept.commit()
     assert (kept.overlaps() == before).all()

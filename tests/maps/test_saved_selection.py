@@ -8,6 +8,7 @@ from render_samples import ANIMAL, grid
 
 from attncli.errors import UsageError
 from attncli.maps.saved_selection import choose_heads, choose_tokens, choose_top
+from attncli.render.grid_text import short_names
 from attncli.view import MatrixGrid
 
 
@@ -19,7 +20,7 @@ def run(layers: tuple[int, ...] = (0, 4, 7), heads: int = 3) -> MatrixGrid:
 
 
 def names(made: MatrixGrid) -> list[str]:
-    return [matrix.name for matrix in made.matrices]
+    return short_names(made.matrices)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +77,7 @@ def test_of_a_mean_no_single_head_can_be_picked() -> None:
     mean = choose_heads(run(), "all", "mean")
     with pytest.raises(UsageError, match=r"no single heads \(their mean was saved\)"):
         choose_heads(mean, "all", "1")
-    assert choose_heads(mean, "4", "mean").matrices[0].name == "L4 mean"
+    assert short_names(choose_heads(mean, "4", "mean").matrices) == ["L4 mean"]
 
 
 def test_the_title_names_what_is_left() -> None:

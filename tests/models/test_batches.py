@@ -7,11 +7,11 @@ import functools
 import pytest
 import torch
 
+from attncli.batch import Batch
 from attncli.inputs.corpus import BadLine, Line
 from attncli.models import batches
 from attncli.models.batches import BatchedModel, Encoded, RowRule, Side, cut_into_batches, is_punctuation
 from attncli.models.loading import Loaded, load
-from attncli.record import Batch
 
 TEXTS = ["the animal was tired .", "it", "it was too tired"]
 

@@ -94,7 +94,7 @@ def test_a_map_over_cached_steps_equals_one_eager_pass_over_the_whole(family: st
         assert matrix.values.shape == (PROMPT + NEW, PROMPT + NEW)
         np.testing.assert_allclose(matrix.values, theirs, atol=1e-5)
         assert matrix.allowed is not None and not matrix.allowed[theirs == 0].any()
-    assert len(run.sites) == len(run.reports) == len(reference)
+    assert len(run.attention_layers) == len(run.reports) == len(reference)
 
 
 def test_past_its_window_a_row_sees_the_last_keys_and_no_others() -> None:
@@ -179,13 +179,13 @@ def test_an_observer_is_asked_once_a_site_and_shown_each_row_once_over_all_keys(
     shown: dict[int, list[int]] = {}
 
     class Counting:
-        def request(self, site: AttentionLayer) -> Request:
-            asked.append(site.layer)
+        def request(self, layer: AttentionLayer) -> Request:
+            asked.append(layer.index)
             return Request()
 
         def update(self, block: WeightBlock) -> None:
             assert (block.first_key, block.weights.shape[-1]) == (0, PROMPT + 3)
-            shown.setdefault(block.site.layer, []).extend(block.rows)
+            shown.setdefault(block.layer.index, []).extend(block.rows)
 
     source.run([Counting()])
     assert asked == [0, 1, 2] and set(shown) == {0, 1, 2}
@@ -212,12 +212,12 @@ def test_a_checkpoint_without_a_head_cannot_generate(tmp_path: Path) -> None:
 
 def test_more_keys_than_tokens_seen_are_refused() -> None:
     source = write(loaded("llama", DECODERS["llama"]), prompt("decoder"), Sampling(1))
-    site = AttentionLayer("decoder", 0, 4, 2)
+    layer = AttentionLayer("decoder", 0, 4, 2)
     from attncli.attention.operation import AttentionOperation
 
     query, key = torch.zeros(1, 4, 1, 8), torch.zeros(1, 2, 9, 8)
     operation = AttentionOperation(query, key, None, 1.0)
-    assert source.depth(site.kind) == 3
+    assert source.depth(layer.kind) == 3
     assert (_placed(operation, "decoder", 20).first_query, _placed(operation, "decoder", 20).first_key) == (
         20,
         12,

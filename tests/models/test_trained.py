@@ -125,8 +125,8 @@ def test_every_check_holds_in_every_layer(name: str, kinds: tuple[Kind, ...]) ->
 
 def test_a_site_s_module_is_found_in_the_network_by_its_name() -> None:
     source = TrainedSource("tiny-translator", DATE)
-    for site in source.run([]).sites:
-        assert source.network.get_submodule(site.module).heads == site.heads == 4
+    for layer in source.run([]).attention_layers:
+        assert source.network.get_submodule(layer.module).heads == layer.heads == 4
 
 
 def test_what_a_translator_does_not_know_is_said() -> None:

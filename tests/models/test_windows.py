@@ -158,7 +158,7 @@ def test_the_model_stops_in_every_window_behind_the_layer_that_is_asked_for(tiny
     size, first = len(source.tokens), parse_selection("0", "layer")
     alone = FullWeights("encoder", first, EVERY[1], source.depth("encoder"), size, size)
     run = source.run([alone])
-    assert run.stopped and {site.layer for site in run.sites} == {0}
+    assert run.stopped and {layer.index for layer in run.attention_layers} == {0}
     whole = [matrix for matrix in kept(source).matrices() if matrix.layer == 0]
     for ours, theirs in zip(alone.matrices(), whole, strict=True):
         np.testing.assert_array_equal(ours.values, theirs.values)
@@ -168,7 +168,7 @@ def test_every_windows_numbers_are_checked_and_the_worst_is_told(tiny_bert: str)
     source = strided(tiny_bert, 6)
     found = FullWeights("encoder", *EVERY, 2, source.frame.total, source.frame.total)
     run = source.run([found])
-    assert [report.site.layer for report in run.reports] == [0, 1]
+    assert [report.layer.index for report in run.reports] == [0, 1]
     assert all(report.output_error is not None for report in run.reports)
     assert run.queries["encoder"] is source.tokens
 
@@ -197,7 +197,7 @@ class Seen:
     def __init__(self, rows: range | None = None) -> None:
         self.rows, self.blocks = rows, []
 
-    def request(self, site: AttentionLayer) -> Request:
+    def request(self, layer: AttentionLayer) -> Request:
         return Request(None, self.rows)
 
     def update(self, block: WeightBlock) -> None:
@@ -206,11 +206,11 @@ class Seen:
 
 @pytest.mark.parametrize(("lead", "width"), [(1, 9), (0, 4)])
 def test_what_a_moved_block_holds_is_as_wide_as_its_weights(lead: int, width: int) -> None:
-    site, frame, seen = AttentionLayer("encoder", 0, 1, 1), Frame(9, lead, 0), Seen()
+    layer, frame, seen = AttentionLayer("encoder", 0, 1, 1), Frame(9, lead, 0), Seen()
     window = frame.windows(4, 2)[1]
     scores = torch.arange(16.0).view(1, 1, 4, 4)
     sums = torch.tensor([[[1.0, 2, 3, 4]]])
-    block = WeightBlock(site, (0,), range(4), scores.softmax(-1), None, scores=scores, sums=sums)
+    block = WeightBlock(layer, (0,), range(4), scores.softmax(-1), None, scores=scores, sums=sums)
     _Placed(seen, frame, window).update(block)
     (moved,) = seen.blocks
     rows = len(window.rows)
@@ -220,11 +220,11 @@ def test_what_a_moved_block_holds_is_as_wide_as_its_weights(lead: int, width: in
 
 
 def test_a_window_is_asked_only_for_the_rows_that_are_wanted_of_it() -> None:
-    site, frame = AttentionLayer("encoder", 0, 1, 1), Frame(9, 0, 0)
+    layer, frame = AttentionLayer("encoder", 0, 1, 1), Frame(9, 0, 0)
     first, second = frame.windows(4, 2)[:2]
     placed = _Placed(Seen(range(3, 6)), frame, first)
-    assert placed.request(site).rows == range(3, 4) and placed.wants_rows()
+    assert placed.request(layer).rows == range(3, 4) and placed.wants_rows()
     placed.window = second
-    assert placed.request(site).rows == range(2, 4)  # rows 4 and 5 of the whole
+    assert placed.request(layer).rows == range(2, 4)  # rows 4 and 5 of the whole
     placed.window = frame.windows(4, 2)[2]
     assert not placed.wants_rows()

@@ -53,11 +53,11 @@ def test_out_of_range_tells_the_valid_range(text: str) -> None:
 
 
 def run_of_layers(*layers: int) -> Run:
-    sites = (
+    layers = (
         *(AttentionLayer("decoder", layer, 4, 2) for layer in layers),
         AttentionLayer("decoder", 0, 4, 2, stack="vision"),
     )
-    return Run(SourceInfo("m", "pretrained"), sites, {}, {}, instead={("decoder", 0): "linear attention"})
+    return Run(SourceInfo("m", "pretrained"), layers, {}, {}, instead={("decoder", 0): "linear attention"})
 
 
 @pytest.mark.parametrize("layers", ["all", "mean", "0-3", "3-0", "3", "1-3,3"])

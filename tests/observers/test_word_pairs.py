@@ -48,12 +48,12 @@ def expected(layer: int, heads: list[int]) -> np.ndarray:
 
 def test_weights_are_summed_over_keys_and_averaged_over_rows() -> None:
     for found in emit(kept()).found():
-        np.testing.assert_allclose(found.values, expected(found.site.layer, [0, 1, 2, 3]), atol=1e-6)
+        np.testing.assert_allclose(found.values, expected(found.layer.index, [0, 1, 2, 3]), atol=1e-6)
 
 
 def test_layers_and_heads_come_in_the_order_asked_for() -> None:
     found = list(emit(kept("2,0", "3,1")).found())
-    assert [(layer.site.layer, layer.heads) for layer in found] == [(2, (3, 1)), (0, (3, 1))]
+    assert [(words.layer.index, words.heads) for words in found] == [(2, (3, 1)), (0, (3, 1))]
     np.testing.assert_allclose(found[0].values, expected(2, [3, 1]), atol=1e-6)
 
 

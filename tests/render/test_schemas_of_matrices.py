@@ -2,19 +2,19 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from importlib.resources import files
 
 import jsonschema
 import pytest
 from render_samples import grid, header, signed, variants
 
+from attncli.documents.schema import json_schema
 from attncli.record import SourceInfo
 from attncli.render import Options, json_format
 from attncli.view import MatrixGrid
 
 
 def schema(name: str) -> dict[str, object]:
-    return json.loads((files("attncli") / "schemas" / f"{name}.json").read_text("utf-8"))
+    return json_schema(name)
 
 
 def document(view: MatrixGrid, command: str = "compare") -> dict[str, object]:

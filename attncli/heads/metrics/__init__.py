@@ -8,9 +8,10 @@ A metric's file has an `ENTRY` whose attributes are
     null    what it is held against, see below; absent where nothing is to be held against
     offset  with the null ``pairs``: from a row's position to that of the key that is meant
     label   what a head is called that is far above its null; absent where no name is given
+    derived_from  the metric of rows that it is made from; absent where it is made from weights
 
-and the functions of `RowMetric`, `TextMetric` or `PairMetric`. All are pure and look at one block at a time, every
-text of the batch at once; sums and averages are an observer's work.
+and the functions of `RowMetric`, `DerivedMetric`, `TextMetric` or `PairMetric`. All are pure and look at one block at a
+time, every text of the batch at once; sums and averages are an observer's work.
 
 A null says what the number would be if there were nothing in the head but chance:
 
@@ -30,7 +31,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from attncli.record import Axis, Batch, WeightBlock
+from attncli.batch import Axis, Batch
+from attncli.record import WeightBlock
 
 
 class Marks(Protocol):
@@ -40,7 +42,10 @@ class Marks(Protocol):
     """
 
     def marks(self, batch: Batch) -> Tensor:
-        """Return by what each key's weight counts in each row, ``(#batch, #query, key)``."""
+        """Return by what each key's weight counts in each row, ``(#batch, #query, key)``.
+
+        Boolean marks pick keys: a row that may attend to none of them has no number.
+        """
 
 
 class RowMetric(Protocol):
@@ -48,6 +53,15 @@ class RowMetric(Protocol):
 
     def measure(self, block: WeightBlock, batch: Batch) -> Float[Tensor, "batch heads rows"]:
         """Return a number for each row, NaN where it is undefined: at least in rows without any weight."""
+
+
+class DerivedMetric(Protocol):
+    """A number for each row, from the number that the metric of its entry's ``derived_from`` has for that row."""
+
+    def derive(
+        self, found: Float[Tensor, "batch heads rows"], block: WeightBlock
+    ) -> Float[Tensor, "batch heads rows"]:
+        """Return a number for each row, NaN where it is undefined."""
 
 
 class TextMetric(Protocol):

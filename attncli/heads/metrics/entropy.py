@@ -9,8 +9,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from attncli.batch import Batch
 from attncli.heads.metrics import defined, row_sums
-from attncli.record import Batch, WeightBlock
+from attncli.record import WeightBlock
 from attncli.registry import Entry
 
 ENTRY = Entry(
@@ -38,7 +39,8 @@ def measure(block: WeightBlock, batch: Batch) -> Float[Tensor, "batch heads rows
         nats = _from_scores(block.weights, block.scores, sums)
         if not bool((nats.isnan() & (sums > 0)).any()):
             return defined(nats / math.log(2), block)
-    plain = -torch.xlogy(block.weights, block.weights).sum(dim=-1) / sums + sums.log()
+    logs = block.weights.clamp(min=torch.finfo(block.weights.dtype).tiny).log_()
+    plain = sums.log() - logs.mul_(block.weights).sum(dim=-1) / sums
     return defined((plain / math.log(2)).clamp(min=0.0), block)
 
 

@@ -6,8 +6,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from attncli.batch import Batch
 from attncli.heads.metrics import weight_on_key, weight_on_keys
-from attncli.record import Batch, WeightBlock
+from attncli.record import WeightBlock
 from attncli.registry import Entry
 
 ENTRY = Entry(

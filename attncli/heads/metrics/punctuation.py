@@ -5,8 +5,9 @@ from __future__ import annotations
 from jaxtyping import Float
 from torch import Tensor
 
+from attncli.batch import Batch
 from attncli.heads.metrics import weight_on_keys
-from attncli.record import Batch, WeightBlock
+from attncli.record import WeightBlock
 from attncli.registry import Entry
 
 ENTRY = Entry(

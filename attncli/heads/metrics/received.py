@@ -8,8 +8,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from attncli.batch import Batch
 from attncli.heads.metrics import wide
-from attncli.record import Batch, WeightBlock
+from attncli.record import WeightBlock
 from attncli.registry import Entry
 
 ENTRY = Entry(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from attncli.axis_cells import even_cuts
 from attncli.render import Options
-from attncli.render.grid_text import fact_texts, largest_of_rows, site_names
+from attncli.render.grid_text import fact_texts, largest_of_rows, place_names
 from attncli.render.picture.axes import MOST_LABELS, Axis, set_ticks, token_axis
 from attncli.render.picture.fonts import picture_label
 from attncli.render.picture.page_layout import (
@@ -109,7 +109,7 @@ def _untold_names(grid: MatrixGrid) -> list[str]:
         ]
     )
     told = all(re.search(rf"(?<!\w){re.escape(part)}(?!\w)", title) for part in parts if part)
-    return [] if told else [name for name in site_names(grid.matrices) if name]
+    return [] if told else [name for name in place_names(grid.matrices) if name]
 
 
 def paint_matrix(axes: Axes, matrix: Matrix, unit: str, scale: Scale, options: Options) -> None:

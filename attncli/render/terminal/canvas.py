@@ -42,8 +42,12 @@ def blank(width: int) -> Run:
     return " " * width, ""
 
 
-def wrap(text: str, width: int, mark: str = "…") -> list[str]:
-    """Break a text into lines of at most `width` cells, at spaces; a longer word ends in the mark."""
+def wrap(text: str, width: int, mark: str | None = "…") -> list[str]:
+    """Break a text into lines of at most `width` cells, at spaces.
+
+    Args:
+        mark: What a longer word ends in; None where it goes on in the next line.
+    """
     lines: list[str] = []
     line = ""
     for word in text.split(" "):
@@ -53,7 +57,10 @@ def wrap(text: str, width: int, mark: str = "…") -> list[str]:
             continue
         if line:
             lines.append(line)
-        line = fit(word, width, mark)
+        while mark is None and cells(word) > width:
+            lines.append(fit(word, width, "") or word[0])
+            word = word[len(lines[-1]) :]
+        line = word if mark is None else fit(word, width, mark)
     return [*lines, line] if line or not lines else lines
 
 

@@ -11,7 +11,7 @@ from attncli.axis_cells import even_cuts
 from attncli.labels import cells, fit, pad
 from attncli.render.grid_layout import by_layer_and_head, labelled
 from attncli.render.grid_text import count_text, fact_texts, short_names, token_labels, words
-from attncli.render.pooling import pooled_fields
+from attncli.render.pooling import pooled_fields, shown_size
 from attncli.render.terminal.canvas import Line, blank, wrap
 from attncli.render.terminal.cells import Pen
 from attncli.render.terminal.single_map import Drawing, marks_in
@@ -209,7 +209,7 @@ def _size_lines(grid: MatrixGrid, pen: Pen, tile: MapTile) -> list[Line]:
     queries, keys = len(grid.query_tokens), len(grid.key_tokens)
     size = f"{queries}×{keys} each"
     if (tile.rows, tile.columns) != (queries, keys):
-        size = grid.shown_size(tile.rows, tile.columns, pen.scale.pooled_by)
+        size = shown_size(grid, tile.rows, tile.columns, pen.scale.pooled_by)
     text = words(f"{count_text(grid)} shown · {grid.about} · {size}", pen.options)
     width = pen.options.width or 80
     tokens = " ".join(token_labels(grid.key_tokens[:width], pen.options))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from attncli.labels import cells, fit, pad
-from attncli.render.grid_text import largest_of_rows, placed_label, site_names, token_labels, words
-from attncli.render.pooling import Field, field_of, pool
+from attncli.render.grid_text import largest_of_rows, place_names, placed_label, token_labels, words
+from attncli.render.pooling import Field, field_of, pool, shown_size, size_text
 from attncli.render.terminal.canvas import Line, upright, wrap
 from attncli.render.terminal.cells import FORBIDDEN_CODE, UNDEFINED_CODE, Pen
 from attncli.view import MatrixGrid
@@ -85,7 +85,7 @@ def _dense(grid: MatrixGrid, pen: Pen, field: Field, width: int) -> Drawing:
     rows, columns = range(0, len(grid.query_tokens), row_step), range(0, len(grid.key_tokens), step)
     codes = pen.codes(pool(field, rows, columns))
     body = pen.half_blocks(codes) if halves else pen.whole_cells(codes, 1)
-    size = "" if step == 1 else grid.shown_size(len(rows), len(columns), pen.scale.pooled_by)
+    size = "" if step == 1 else shown_size(grid, len(rows), len(columns), pen.scale.pooled_by)
     lines = [*_size_lines(grid, pen, size), _column_ticks(grid, pen, columns, gutter, room)]
     per_line = row_step * (2 if halves else 1)
     every = 1 if step == 1 or few else 5
@@ -98,7 +98,7 @@ def _dense(grid: MatrixGrid, pen: Pen, field: Field, width: int) -> Drawing:
 
 def _size_lines(grid: MatrixGrid, pen: Pen, size: str) -> list[Line]:
     """Return which head it is, how to read it and how much of it is shown."""
-    parts = [*site_names(grid.matrices), grid.about, size or f"{grid.size} shown"]
+    parts = [*place_names(grid.matrices), grid.about, size or f"{size_text(grid)} shown"]
     text = words(" · ".join(filter(None, parts)), pen.options)
     return [*([(line, "")] for line in wrap(text, pen.options.width or 80, pen.options.cut_mark)), []]
 

@@ -1,16 +1,17 @@
-"""The fast way for short texts against the metrics themselves."""
+"""All metrics of a block, and the fast way for short texts against the metrics themselves."""
 
 from dataclasses import replace
+from unittest.mock import patch
 
 import pytest
 import torch
 
-from attncli.heads import short_texts as dense
-from attncli.heads.metrics import weight_on_pairs
+from attncli.batch import Axis, Batch
+from attncli.heads.metrics import entropy, weight_on_pairs
 from attncli.heads.metrics_of_block import Measures, evenly
 from attncli.heads.pair_sums import PairSums, suits
 from attncli.observers.without_keys import without_keys
-from attncli.record import AttentionLayer, Axis, Batch, Kind, WeightBlock
+from attncli.record import AttentionLayer, Kind, WeightBlock
 
 
 def a_batch(texts: int, length: int, seed: int, *, left: bool = False) -> Batch:
@@ -34,32 +35,15 @@ def a_block(batch: Batch, kind: Kind, seed: int) -> WeightBlock:
     return WeightBlock(AttentionLayer(kind, 0, 4, 4), (0, 1, 2, 3), range(length), weights, allowed)
 
 
-@pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
-@pytest.mark.parametrize("left", [False, True])
-@pytest.mark.parametrize("even", [False, True])
-def test_the_fast_way_gives_the_metrics_own_numbers(kind: Kind, left: bool, even: bool) -> None:
-    batch = a_batch(3, 7, 1, left=left)
-    block = a_block(batch, kind, 2)
-    block = evenly(block) if even else block
-    measures = Measures.of_kind(kind)
-    assert dense.suits(block, batch) and set(dense._WAYS) >= set(measures.of_rows)
-    fast, plain = measures.rows(block, batch), measures.rows_plainly(block, batch)
-    for name, one, other in zip(measures.of_rows, fast, plain, strict=True):
-        torch.testing.assert_close(one, other, atol=2e-6, rtol=2e-5, equal_nan=True, msg=name)
-
-
-def test_without_a_mask_every_key_counts() -> None:
-    batch = a_batch(2, 5, 3)
-    axis = Axis(batch.keys.ids, torch.ones_like(batch.rows), batch.keys.special, batch.keys.punctuation)
-    batch = Batch(axis, axis, batch.rows)
-    weights = torch.rand(2, 3, 5, 5, generator=torch.Generator().manual_seed(4))
-    block = WeightBlock(
-        AttentionLayer("encoder", 0, 3, 3), (0, 1, 2), range(5), weights / weights.sum(-1, keepdim=True), None
-    )
-    measures = Measures.of_kind("encoder")
-    torch.testing.assert_close(
-        measures.rows(block, batch), measures.rows_plainly(block, batch), atol=2e-6, rtol=2e-5, equal_nan=True
-    )
+def test_what_is_derived_from_a_metric_is_made_from_its_numbers_and_these_once_for_a_block() -> None:
+    batch = a_batch(3, 7, 1)
+    block = a_block(batch, "decoder", 2)
+    with patch.object(entropy, "measure", wraps=entropy.measure) as asked:
+        names = ["effective_keys", "entropy", "normalised_entropy"]
+        effective, bits, share = Measures.of_kind("decoder").rows(block, batch, names)
+    assert asked.call_count == 1
+    torch.testing.assert_close(effective, bits.exp2(), equal_nan=True)
+    torch.testing.assert_close(share[0, :, 1], bits[0, :, 1])  # of two keys
 
 
 def test_chance_spreads_each_row_evenly_over_what_it_may_attend_to() -> None:
@@ -100,7 +84,7 @@ def test_sums_over_pairs_are_those_of_the_metrics_own_rows(kind: Kind, left: boo
     assert pairs is not None and suits(block, batch) and (formerly or pairs.fit(block))
     found, counted = pairs.sums(block), batch.rows.unsqueeze(1)
     for name, sums, counts in zip(pairs.names, found, pairs.counts, strict=True):
-        own = measures.row_metrics[name].measure(block, batch).masked_fill(~counted, torch.nan)
+        own = measures.rows(block, batch, [name])[0].masked_fill(~counted, torch.nan)
         rows = weight_on_pairs(block, former[name]) if name in former else own
         torch.testing.assert_close(sums, rows.nansum(-1).T, rtol=1e-6, atol=1e-6, msg=name)
         assert torch.equal(counts.expand(4, -1).long(), (~rows.isnan()).sum(-1).T)
