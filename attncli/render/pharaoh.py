@@ -2,31 +2,50 @@
 
 from __future__ import annotations
 
-from attncli.errors import UsageError
+from collections.abc import Iterator
+
 from attncli.registry import Entry
 from attncli.render import Options
-from attncli.view import MatrixGrid, View
+from attncli.view import Matrix, MatrixGrid, View
 
 ENTRY = Entry(
     name="pharaoh",
     summary="Word alignment, 0-0 1-2 …: the source word that each target word attends to most",
     reference="Koehn 2004, Pharaoh: a beam search decoder for phrase-based statistical machine translation models",
-    attributes={"suffixes": (".pharaoh",), "views": ("MatrixGrid",), "binary": False},
+    attributes={
+        "suffixes": (".pharaoh",),
+        "views": ("MatrixGrid",),
+        "binary": False,
+        "bytes_per_weight": 1,
+    },
 )
 
 
 def render(view: View, options: Options) -> bytes:
-    """Write the links of an alignment; its rows are target words, its columns source words.
+    """Write one line for each matrix: the column of each link, and its row.
 
-    Raises:
-        UsageError: The matrices are no alignment.
+    The links are those of an alignment, or what a mask allows; of other weights each row's strongest column.
     """
-    if not isinstance(view, MatrixGrid) or not view.links:
-        raise UsageError(
-            "--format pharaoh is for show with two texts", "attncli show TEXT --pair TRANSLATION -m …"
-        )
+    assert isinstance(view, MatrixGrid)
+    all_allowed = view.links or view.unit == "mask"
     lines = []
     for matrix in view.matrices:
-        pairs = [] if matrix.allowed is None else zip(*matrix.allowed.T.nonzero(), strict=True)
+        pairs = sorted(_strongest(matrix))
+        if all_allowed and matrix.allowed is not None:
+            pairs = [
+                (int(source), int(target)) for source, target in zip(*matrix.allowed.T.nonzero(), strict=True)
+            ]
         lines.append(" ".join(f"{source}-{target}" for source, target in pairs) + "\n")
     return "".join(lines).encode()
+
+
+def _strongest(matrix: Matrix) -> Iterator[tuple[int, int]]:
+    """Yield each row's strongest column, and the row; none of a row that has no weight."""
+    if matrix.listed is not None:
+        found = enumerate(zip(matrix.listed.columns[:, 0], matrix.listed.weights[:, 0], strict=True))
+    else:
+        rows = matrix.values if matrix.values.shape[1] else matrix.values[:0]
+        found = enumerate(zip(rows.argmax(axis=1), rows.max(axis=1), strict=True))
+    for row, (column, weight) in found:
+        if weight > 0:
+            yield int(column), row

@@ -88,9 +88,16 @@ def test_what_is_no_alignment_is_refused(cli: Cli, tiny_bert: str, options: list
     assert result.code == 2 and message in result.err
 
 
-def test_a_map_that_is_no_alignment_has_no_such_form(cli: Cli) -> None:
-    result = cli("mask", "causal", "-n", "3", "-f", "pharaoh")
-    assert result.code == 2 and "is for show with two texts" in result.err
+def test_a_saved_map_is_written_as_the_strongest_key_of_each_row(
+    cli: Cli, tiny_llama: str, tmp_path: Path
+) -> None:
+    saved = str(tmp_path / "run.json")
+    assert cli("show", "the animal was", "-m", tiny_llama, "--head", "L0H0", "-o", saved).code == 0
+    weights = [
+        [w or 0 for w in row] for row in json.loads(Path(saved).read_text())["attention"][0]["weights"]
+    ]
+    assert cli("render", saved, "-f", "pharaoh").out == line(np.array(weights))
+    assert cli("mask", "causal", "-n", "2", "-f", "pharaoh").out == "0-0 0-1 1-1\n"
 
 
 @pytest.fixture
