@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from attncli.registry import Entry
 from attncli.render import Options
-from attncli.view import Matrix, MatrixGrid, View
+from attncli.render.grid_text import require_grid
+from attncli.view import Matrix, View
 
 ENTRY = Entry(
     name="pharaoh",
@@ -25,11 +26,14 @@ def render(view: View, options: Options) -> bytes:
     """Write one line for each matrix: the column of each link, and its row.
 
     The links are those of an alignment, or what a mask allows; of other weights each row's strongest column.
+
+    Raises:
+        UsageError: The view has no matrices.
     """
-    assert isinstance(view, MatrixGrid)
-    all_allowed = view.links or view.unit == "mask"
+    grid = require_grid(view, "pharaoh")
+    all_allowed = grid.links or grid.unit == "mask"
     lines = []
-    for matrix in view.matrices:
+    for matrix in grid.matrices:
         pairs = sorted(_strongest(matrix))
         if all_allowed and matrix.allowed is not None:
             pairs = [
