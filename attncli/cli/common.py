@@ -1,14 +1,12 @@
-"""What commands that run a model have in common: where the answer goes, signs of life, and telling what was checked."""
+"""What commands that run a model have in common: where the answer goes, and what was checked."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 from attncli import __version__
 from attncli.cli.options import ARGV, COLORMAPS, OutputOptions
-from attncli.cli.output import OutputRequest, Plan, plan, say
+from attncli.cli.output import Plan, plan, say
 from attncli.errors import UsageError, did_you_mean
 from attncli.labels import safe_label
 from attncli.record import KINDS, Kind, Provenance, Run
@@ -27,7 +25,7 @@ def choose_kind(kinds: Sequence[Kind], asked: str | None) -> Kind:
         if kind == asked:
             return kind
     if asked not in KINDS:
-        raise UsageError(f"--kind {asked}: no such kind", did_you_mean(asked, KINDS))
+        raise UsageError(f"--kind {asked}: unknown kind", did_you_mean(asked, KINDS))
     hint = "of an encoder–decoder, --pair TEXT gives the target side" if kinds == ("encoder",) else None
     raise UsageError(f"--kind {asked}: there is only {' and '.join(kinds)} attention here", hint)
 
@@ -44,46 +42,14 @@ def plan_output(
         UsageError: The wishes contradict each other.
         WriteError: A file cannot be written.
     """
-    if output.json and output.format not in ("auto", "json"):
-        raise UsageError(f"--json and --format {output.format} contradict each other")
     if output.colormap not in COLORMAPS:
         raise UsageError(
-            f"--colormap {output.colormap}: no such colours", did_you_mean(output.colormap, COLORMAPS)
+            f"--colormap {output.colormap}: unknown colormap", did_you_mean(output.colormap, COLORMAPS)
         )
-    wish = OutputRequest(
-        format="json" if output.json else output.format,
-        outputs=tuple(output.output or ()),
-        color=output.color,
-        width=output.width,
-        quiet=output.quiet,
-        colormap=output.colormap,
-        raw_tokens=output.raw_tokens,
-        csv_safe=output.csv_safe,
-        no_clobber=output.no_clobber,
-        yes_large=output.yes_large,
-        dpi=output.dpi,
-    )
-    found = plan(wish, view, default=default)
+    found = plan(output, view, default=default)
     if top is not None and formats_with("draws") >= found.formats:
-        raise UsageError(
-            "--top lists keys, and a picture shows all of them", "leave it out, or add -o FILE.csv"
-        )
+        raise UsageError("--top is for lists; a picture shows all keys", "leave it out, or add -o FILE.csv")
     return found
-
-
-@contextmanager
-def sign_of_life(line: str, output: OutputOptions) -> Iterator[None]:
-    """Show a line on stderr while something takes its time, and take it away afterwards; only on a terminal."""
-    shown = sys.stderr is not None and sys.stderr.isatty() and not output.quiet and not output.no_progress
-    if shown:
-        sys.stderr.write(line)
-        sys.stderr.flush()
-    try:
-        yield
-    finally:
-        if shown:
-            sys.stderr.write("\r" + " " * len(line) + "\r")
-            sys.stderr.flush()
 
 
 def provenance(run: Run | None = None) -> Provenance:

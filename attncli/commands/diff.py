@@ -9,7 +9,8 @@ other texts.
 
 from __future__ import annotations
 
-from attncli.cli.options import ModelOptions, OutputOptions, spread
+from attncli.cli.command import spread
+from attncli.cli.options import ModelOptions, OutputOptions
 from attncli.diff.options import DiffOptions, SideOptions
 
 EXAMPLES = (

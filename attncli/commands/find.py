@@ -4,13 +4,14 @@ Words are made of tokens: a head's weight from word to word is the sum over the 
 query word's rows. In a text, heads are ranked by what that weight has above the head's own average at the same distance
 in words, so that a head that always looks at the word before does not win by accident. Over labelled pairs (--examples)
 they are ranked by how often their strongest other word is the right one, beside the best constant offset, and on texts
-that had no say in choosing the head. Over gold word alignments (--alignments) they are ranked by the alignment error
+that were not used to choose the head. Over gold word alignments (--alignments) they are ranked by the alignment error
 rate of what each word attends to most in its translation, beside the diagonal.
 """
 
 from __future__ import annotations
 
-from attncli.cli.options import ModelOptions, OutputOptions, TextInput, spread
+from attncli.cli.command import spread
+from attncli.cli.options import ModelOptions, OutputOptions, TextInput
 from attncli.find.options import FindOptions, WordOptions
 
 EXAMPLES = (
@@ -33,7 +34,7 @@ def find(
     from attncli.find.words import Search, check_words, rank_in_text
 
     plan = plan_output(output, "HeadRanking", default="table")
-    check_words(text, words, choice, model)
+    check_words(words, model)
     search = Search.of(choice, model, output)
     if words.alignments is not None:
         from attncli.find.alignments import rank_over_alignments

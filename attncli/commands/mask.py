@@ -9,10 +9,11 @@ matrix of all pairs. With --model it is the mask the model was run with on a tex
 from __future__ import annotations
 
 import itertools
-from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
-from attncli.cli.options import ModelOptions, OutputOptions, ScratchOptions, TextInput, spread
+from attncli.cli.command import spread
+from attncli.cli.options import ModelOptions, OutputOptions, ScratchOptions, TextInput
+from attncli.cli.rules import Rule, check_rules
 from attncli.maps.options import MaskOptions
 
 if TYPE_CHECKING:
@@ -29,9 +30,6 @@ EXAMPLES = (
 )
 
 
-_LONG = 20_000
-"""Patterns of more positions may take seconds to measure."""
-
 _LARGEST_BATCH = 64
 """With --padded, so many lines are read at most."""
 
@@ -39,24 +37,19 @@ _LARGEST_BATCH = 64
 @spread
 def mask(pattern: MaskOptions, model: ModelOptions, output: OutputOptions) -> None:
     """Show a mask."""
-    from attncli.cli.common import plan_output, sign_of_life
+    from attncli.cli.common import plan_output
     from attncli.cli.output import deliver
-    from attncli.errors import UsageError
+    from attncli.cli.progress import progress
     from attncli.maps.pattern import pattern_view
 
     plan = plan_output(output, "MatrixGrid")
-    if pattern.stride is not None and model.model is None:
-        raise UsageError("--stride is for a model's text", "--model names the model")
-    if model.model is None and (pattern.expect or pattern.padded):
-        raise UsageError("--expect and --padded are for a model's masks", "--model names the model")
     if pattern.padded:
         _check_padded(pattern, model, output)
         return
     if model.model is not None:
         _of_model(pattern, model, output, plan)
         return
-    long = (pattern.seq_len or 0) > _LONG
-    with sign_of_life("measuring the pattern …", output) if long else nullcontext():
+    with progress("measuring the pattern …", output):
         view = pattern_view(pattern, plan)
     deliver(view, plan)
 
@@ -65,17 +58,11 @@ def _of_model(pattern: MaskOptions, model: ModelOptions, output: OutputOptions, 
     """Run a model, show the masks it used, and hold them against what was expected."""
     from attncli.cli.common import choose_kind, provenance, tell_checks
     from attncli.cli.output import deliver, say
-    from attncli.errors import UsageError
     from attncli.maps.expectation import check_masks, parse_expectation
     from attncli.models.opening import open_source
     from attncli.observers.selection import parse_selection
 
-    lengths = (pattern.seq_len, pattern.key_len)
-    if pattern.text is not None or lengths != (None, None) or pattern.settings or pattern.causal is not None:
-        raise UsageError(
-            "with --model, mask takes one text and no --seq-len, --causal or --set",
-            "try: attncli mask --help",
-        )
+    check_rules((Rule("NAME -", excludes="--file", hint="give one of them"),))
     text = TextInput(pattern.name, pattern.file).read("mask --model …")
     expected = [parse_expectation(one) for one in pattern.expect or ()]
     source = open_source(text, pattern.pair, model, ScratchOptions(), output, stride=pattern.stride)
@@ -113,17 +100,14 @@ def _of_model(pattern: MaskOptions, model: ModelOptions, output: OutputOptions, 
 def _check_padded(pattern: MaskOptions, model: ModelOptions, output: OutputOptions) -> None:
     """Check the lines of a file as one padded batch."""
     from attncli.cli.output import say
-    from attncli.errors import ReadError, UsageError
-    from attncli.inputs.corpus import BadLine, field_for, opened, read_texts
+    from attncli.errors import ReadError
+    from attncli.inputs.corpus import BadLine, field_for, read_texts
+    from attncli.inputs.text import opened
     from attncli.maps.expectation import check_padded_batch, parse_expectation
     from attncli.models.opening import check_reads, load_model
     from attncli.observers.selection import parse_selection
 
-    if not pattern.expect or pattern.file is None or pattern.name is not None:
-        raise UsageError(
-            "--padded needs --expect and --file",
-            "try: attncli mask -m M --file texts.txt --padded --expect causal",
-        )
+    assert pattern.expect and pattern.file is not None
     expected = [parse_expectation(one) for one in pattern.expect]
     with opened(pattern.file) as stream:
         lines = list(itertools.islice(read_texts(stream, field_for(pattern.file, None)), _LARGEST_BATCH))

@@ -1,7 +1,7 @@
 """attncli show: Show which tokens attend to which, in any model's heads.
 
-Rows are queries, columns are keys. Without --model a small trained model that comes with attncli attends, tiny-decoder,
-and shows the one of its heads that has most to say of the text, unless --layer or --head ask for others.
+Rows are queries, columns are keys. Without --model the small trained model tiny-decoder is used, which comes with
+attncli; of its heads the one that says most about the text is shown, unless --layer or --head is given.
 A text too long to draw each pair is pooled into a picture of at most 512×512 cells; --rows looks into it.
 """
 
@@ -10,14 +10,15 @@ from __future__ import annotations
 from typing import cast
 
 from attncli import registry
+from attncli.cli.command import spread
 from attncli.cli.options import (
     GenerationOptions,
     ModelOptions,
     OutputOptions,
     ScratchOptions,
     TextInput,
-    spread,
 )
+from attncli.cli.rules import GIVEN
 from attncli.maps import InputKind
 from attncli.maps.options import ShowOptions
 
@@ -50,14 +51,13 @@ def show(
     from attncli.cli.output import deliver
     from attncli.maps.left_out import KeysLeftOut
     from attncli.maps.show import MapRequest
-    from attncli.models.opening import check_writing, medium_for, model_name, open_source
+    from attncli.models.opening import medium_for, model_name, open_source
     from attncli.models.shipped import roles_of
     from attncli.observers.selection import parse_heads
 
     default = "table" if choice.top is not None else "heatmap"
     plan = plan_output(output, "MatrixGrid", top=choice.top, default=default)
     layers, heads = parse_heads(choice.layer, choice.head)
-    check_writing(writing, model, choice.pair)
     said = text.read("show")
     medium = medium_for(said, model, output)
     lay_over = None
@@ -73,7 +73,7 @@ def show(
         source = KeysLeftOut.of(source, kind, special=special, first=first)
     texts = (said, *(() if choice.pair is None else (choice.pair,)))
     showing = MapRequest(source, kind, layers, heads, choice, laid_over=lay_over is not None, texts=texts)
-    if model.model is None and choice.layer is None and choice.head is None:
+    if GIVEN.get().keys().isdisjoint(("--model", "--layer", "--head")):
         showing = showing.of_one_head(roles_of(model_name(model, scratch, choice.pair)))
     shown = showing.shown(plan)
     tell_checks(shown.run, output)

@@ -1,19 +1,16 @@
-"""attncli tokens: Split a text into a model's tokens and say what each one stands for.
+"""attncli tokens: Split a text into a model's tokens and show what each one stands for.
 
-Loads no torch, unless a model's tokenizer is one that transformers has in Python only (ESM, ByT5, XLM, …).
+Does not load torch, unless a model's tokenizer is one that transformers has in Python only (ESM, ByT5, XLM, …).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from attncli import __version__
-from attncli.cli.choices import FOLDERS, MODELS, Choices
-from attncli.cli.options import ARGV, OutputOptions, TextInput, spread
+from attncli.cli.command import spread
+from attncli.cli.options import ARGV, ModelName, Offline, OutputOptions, PairText, TextInput
 from attncli.errors import ModelError, UsageError
 from attncli.labels import safe_label
 from attncli.record import Provenance, Token, Tokens
@@ -40,20 +37,9 @@ COLUMNS = (
 class TokenOptions:
     """With which tokenizer."""
 
-    pair: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="A second text, for models that take two.")
-    ] = None
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--model",
-            "-m",
-            metavar="NAME",
-            help="A model's folder, hub name or tiny-…; scratch has words for tokens.",
-        ),
-        Choices(MODELS, FOLDERS),
-    ] = None
-    offline: Annotated[bool, typer.Option("--offline", help="Download nothing.")] = False
+    pair: PairText = None
+    model: ModelName = None
+    offline: Offline = False
 
 
 @spread

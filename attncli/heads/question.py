@@ -81,10 +81,10 @@ def ask(
     from attncli.heads.labels import parse_thresholds
     from attncli.observers.selection import NO_MEAN, parse_heads
 
-    _check_probe(text, corpus, probe, model)
+    _check_probe(probe)
     thresholds = parse_thresholds(ranking.threshold or ())
     layers, heads = parse_heads(ranking.layer, ranking.head, no_mean=NO_MEAN)
-    by = _metric_to_rank_by(ranking.by, probe)
+    by = _metric_to_rank_by(ranking.by, probe, ranking.compare_to)
     old = _old_run(ranking.compare_to)
     state = _resumed(corpus.resume)
     lines = None if _is_probe(probe) else _lines(text, corpus)
@@ -127,35 +127,29 @@ def _is_probe(probe: ProbeOptions) -> bool:
     return probe.probe is not None or probe.ids is not None
 
 
-def _check_probe(text: TextInput, corpus: CorpusOptions, probe: ProbeOptions, model: ModelOptions) -> None:
+def _check_probe(probe: ProbeOptions) -> None:
     if probe.probe not in (None, "induction"):
-        raise UsageError(f"--probe {probe.probe}: no such probe", did_you_mean(probe.probe, ["induction"]))
-    if not _is_probe(probe):
-        return
-    if text.text is not None or text.file is not None:
-        raise UsageError("--probe makes its own texts", "leave out the text and --file")
-    if not _is_pretrained(model):
-        raise UsageError("--probe needs a pretrained model", "--model names one")
-    if corpus.min_row is not None or corpus.resume is not None or corpus.exclude_special:
-        raise UsageError("--probe has rows of its own", "leave out --min-row, --resume and --exclude-special")
+        raise UsageError(f"--probe {probe.probe}: unknown probe", did_you_mean(probe.probe, ["induction"]))
 
 
-def _metric_to_rank_by(asked: str | None, probe: ProbeOptions) -> str:
+def _metric_to_rank_by(asked: str | None, probe: ProbeOptions, old: str | None) -> str:
     from attncli import registry
     from attncli.heads.ranking import metric_named
-    from attncli.heads.scores import ROLE
+    from attncli.heads.scores import CHANGES, ROLE
 
     by = asked or ("induction" if _is_probe(probe) else ROLE)
-    return metric_named(by, [ROLE, *registry.entries("metrics")])
+    if by in CHANGES and old is None:
+        raise UsageError(f"--by {by} needs an older run", "--compare-to FILE names it")
+    return metric_named(by, [ROLE, *CHANGES, *registry.entries("metrics")])
 
 
 def _metric_names(kind: Kind, by: str, where: str | None) -> tuple[str, ...]:
     from attncli import registry
-    from attncli.heads.scores import ROLE
+    from attncli.heads.scores import CHANGES, ROLE
 
     entries = registry.entries("metrics")
     names = tuple(name for name, entry in entries.items() if kind in entry.attributes["kinds"])  # type: ignore[operator]
-    if by not in (ROLE, *names):
+    if by not in (ROLE, *CHANGES, *names):
         raise UsageError(
             f"--by {by}: it has no meaning for {kind} attention", f"choose from: {', '.join(names)}"
         )
@@ -199,7 +193,8 @@ class CorpusFile:
 
     def read(self) -> Iterator[Pair | BadLine]:
         """Yield line after line."""
-        from attncli.inputs.corpus import opened, read_pairs
+        from attncli.inputs.corpus import read_pairs
+        from attncli.inputs.text import opened
 
         with opened(self.path) as stream:
             yield from read_pairs(stream, self.field, self.pair_field)
@@ -210,21 +205,13 @@ def _lines(text: TextInput, corpus: CorpusOptions) -> Lines:
     from attncli.inputs.corpus import DEFAULT_FIELD, field_for
     from attncli.inputs.media import refuse_medium
 
-    if text.text is not None and text.file is not None:
-        raise UsageError("a text and --file were both given", "give one of them")
     if text.text not in (None, "-"):
-        if corpus.field is not None or corpus.pair_field is not None:
-            raise UsageError("--field and --pair-field are for a corpus of JSON lines", "give it with --file")
         only = text.read("heads")
         if not only.strip():
             raise UsageError("the text is empty: there is nothing to attend to")
         refuse_medium(only)
         refuse_medium(corpus.pair)
         return OneText(only, corpus.pair)
-    if corpus.pair is not None:
-        raise UsageError(
-            "--pair goes with the one text on the command line", "--pair-field names a corpus' field"
-        )
     if text.file is None and text.text is None and (sys.stdin is None or sys.stdin.isatty()):
         raise UsageError(
             "no text was given",
@@ -246,19 +233,11 @@ def _check_readable(path: str) -> None:
     import os
     from pathlib import Path
 
-    from attncli.inputs.corpus import opened
+    from attncli.inputs.text import opened
 
-    if Path(os.path.expanduser(path)).is_fifo():
-        return
-
-    with opened(path) as stream:
-        try:
-            stream.peek(1) if hasattr(stream, "peek") else None
-        except OSError as error:
-            from attncli.errors import ReadError
-            from attncli.labels import safe_label
-
-            raise ReadError(f"{safe_label(path)}: {error.strerror or error}") from error
+    if not Path(os.path.expanduser(path)).is_fifo():
+        with opened(path) as stream:
+            stream.read(1)
 
 
 def _open(
@@ -332,7 +311,7 @@ def _old_run(path: str | None) -> tuple[str, OldRun] | None:
 
 def _check_old(old: tuple[str, OldRun] | None, kind: Kind, depth: int, by: str) -> None:
     """Refuse to compare with a run that has nothing in common with this one."""
-    from attncli.heads.scores import ROLE
+    from attncli.heads.scores import CHANGES, ROLE
 
     if old is None:
         return
@@ -343,7 +322,7 @@ def _check_old(old: tuple[str, OldRun] | None, kind: Kind, depth: int, by: str) 
             f"--compare-to {name}: none of its heads are this model's {kind} heads",
             "compare runs of one model",
         )
-    if by != ROLE and not any(by in head.numbers for head in common):
+    if by not in (ROLE, *CHANGES) and not any(by in head.numbers for head in common):
         raise UsageError(f"--compare-to {name}: it has no {by}", "rank by another metric")
 
 

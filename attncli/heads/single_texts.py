@@ -9,10 +9,11 @@ import torch
 from attncli.batch import Axis, Batch, Shuffled
 from attncli.errors import UsageError
 from attncli.inputs.corpus import BadLine, Line
-from attncli.models.batches import Encoded, ModelBatch, RowRule, Side, is_punctuation
+from attncli.models.batches import Encoded, ModelBatch, RowRule, Side
 from attncli.models.opening import Opened
 from attncli.models.trained import TrainedSource
 from attncli.record import Kind, Observer, Run, Tokens
+from attncli.segmentation import is_punctuation
 
 Open = Callable[[str, str | None], Opened]
 

@@ -18,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attncli.errors import ReadError, UsageError, did_you_mean
-from attncli.inputs.corpus import BadLine, Line, opened, read_records, read_texts
+from attncli.inputs.corpus import BadLine, Line, read_records, read_texts
 from attncli.inputs.labelled_pairs import refuse_lines
+from attncli.inputs.text import opened
 from attncli.labels import safe_label
 from attncli.record import Tokens
 

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from attncli.errors import ReadError
+from attncli.inputs.text import NotUtf8, decode
 from attncli.labels import fit, safe_label
-from attncli.terminal import standard_input
 
 LONGEST_LINE = 16 * 2**20
 """Bytes. A longer line is no sentence, and would not fit any model."""
@@ -95,25 +93,6 @@ def field_for(path: str, asked: str | None) -> str | None:
     return asked
 
 
-@contextmanager
-def opened(path: str) -> Iterator[BinaryIO]:
-    """Open a corpus; ``-`` is stdin.
-
-    Raises:
-        ReadError: It cannot be read.
-    """
-    if path == "-":
-        yield standard_input()
-        return
-    try:
-        stream = Path(path).expanduser().open("rb")
-    except (OSError, RuntimeError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise ReadError(f"{safe_label(path)}: {safe_label(reason)}") from error
-    with stream:
-        yield stream
-
-
 class _Unusable(Exception):
     """Why a line cannot be used."""
 
@@ -128,7 +107,7 @@ def _lines(stream: BinaryIO) -> Iterator[tuple[int, bytes | None]]:
                 pass
             yield number, None
             continue
-        yield number, content.removeprefix(b"\xef\xbb\xbf") if number == 1 else content
+        yield number, content
 
 
 def _read(number: int, content: bytes | None, text_of: Callable[[str], str]) -> Line | BadLine:
@@ -143,9 +122,9 @@ def _decoded(content: bytes | None) -> str:
     if content is None:
         raise _Unusable(f"longer than {LONGEST_LINE // 2**20} MiB")
     try:
-        return content.decode("utf-8").rstrip("\r\n")
-    except UnicodeDecodeError as error:
-        raise _Unusable(f"not UTF-8: byte 0x{content[error.start]:02x} at offset {error.start}") from error
+        return decode(content).rstrip("\r\n")
+    except NotUtf8 as error:
+        raise _Unusable(str(error)) from error
 
 
 def _text(line: str, field: str | None) -> str:
@@ -156,12 +135,12 @@ def _text(line: str, field: str | None) -> str:
         raise _Unusable(f'no field "{shown}"')
     text = values[field]
     if not isinstance(text, str):
-        raise _Unusable(f'its field "{shown}" is no text')
+        raise _Unusable(f'its field "{shown}" is not text')
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
         raise _Unusable(
-            f'its field "{shown}" has half a surrogate pair at character {error.start}'
+            f'its field "{shown}" has an unpaired surrogate at character {error.start}'
         ) from error
     return text
 
@@ -174,5 +153,5 @@ def _object(line: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise _Unusable("not JSON that can be read") from error
     if not isinstance(values, dict):
-        raise _Unusable("no JSON object")
+        raise _Unusable("not a JSON object")
     return values

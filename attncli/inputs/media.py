@@ -36,8 +36,8 @@ def check_exists(text: str) -> None:
         ReadError: It is not.
     """
     if (medium := medium_of(text)) is not None and not is_file(text):
-        reason = "no regular file" if Path(text).exists() else "no such file"
-        raise ReadError(f"{safe_label(text)}: {reason}", f"by its name it is a {medium}")
+        reason = "not a regular file" if Path(text).exists() else "no such file"
+        raise ReadError(f"{safe_label(text)}: {reason}", f"its ending says that it is a {medium}")
 
 
 def refuse_medium(text: str | None) -> None:

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from attncli.errors import UsageError, did_you_mean
-from attncli.inputs.corpus import BadLine, opened, read_records
+from attncli.inputs.corpus import BadLine, read_records
 from attncli.inputs.labelled_pairs import refuse_lines
+from attncli.inputs.text import opened
 from attncli.labels import fit, safe_label
 from attncli.record import Token, Tokens
 from attncli.segmentation import line_spans, occurrences, sentence_spans

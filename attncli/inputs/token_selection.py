@@ -41,7 +41,7 @@ def pick(tokens: Tokens, spec: str) -> tuple[int, ...]:
         raise UsageError("there are no tokens to pick from")
     items = _items(spec)
     if not items:
-        raise UsageError("no token named", 'give positions, ranges or texts: 3,5-7,it,","')
+        raise UsageError("no token was named", 'give positions, ranges or texts: 3,5-7,it,","')
     positions = [position for item in items for position in _positions(tokens, item)]
     return tuple(dict.fromkeys(positions))
 
@@ -132,7 +132,7 @@ def _chosen(
         if 1 <= occurrence <= len(places):
             return places[occurrence - 1]
         raise UsageError(
-            f'{option} {shown}:{occurrence}: "{shown}" stands there {_times(len(places))}',
+            f'{option} {shown}:{occurrence}: "{shown}" occurs {_times(len(places))}',
             f"write {option} {shown}:1" + (f" to {shown}:{len(places)}" if len(places) > 1 else ""),
         )
     where = ", ".join(str(place.start) for place in places[:_MOST_SHOWN])
@@ -140,7 +140,7 @@ def _chosen(
         f"{shown}:{number} ({_around(texts, place)})" for number, place in enumerate(places[:2], 1)
     )
     raise UsageError(
-        f'{option} {shown}: "{shown}" stands there {_times(len(places))}, at characters {where}',
+        f'{option} {shown}: "{shown}" occurs {_times(len(places))}, at characters {where}',
         f"write {option} {around}{', …' if len(places) > 2 else ''}",
     )
 
@@ -164,7 +164,7 @@ def _span(tokens: Tokens, run: Run, option: str) -> Span:
     chosen = {token.position: token for token in tokens if token.position in run}
     first, last = chosen[run[0]], chosen[run[-1]]
     if any(token.special or token.start is None for token in chosen.values()):
-        raise UsageError(f"{option} names a special token, which is no word of the text")
+        raise UsageError(f"{option} names a special token, which is not a word of the text")
     assert first.start is not None and last.end is not None
     lead = len(first.text) - len(first.text.lstrip())
     start = first.start + lead if first.end is None or first.start + lead < first.end else first.start
@@ -209,7 +209,7 @@ def _named(tokens: Tokens, wanted: str, occurrence: int | None) -> Sequence[int]
         where = ", ".join(str(run[0]) for run in runs)
         raise UsageError(
             f'"{safe_label(wanted)}" has no occurrence {occurrence}: occurrences go from 1 to {len(runs)}',
-            f"it stands at {where}",
+            f"it occurs at {where}",
         )
     return runs[occurrence - 1]
 

@@ -83,8 +83,6 @@ def aligned(
         UsageError: There are not two texts, or several heads.
     """
     check_join(wanted.join)
-    if wanted.reverse is not None and wanted.join is None:
-        raise UsageError("--reverse is for --join", "add --join grow-diag")
     if wanted.pair is None:
         raise UsageError("-f pharaoh needs two texts", "--pair gives the translation")
     others = (wanted.query, wanted.key, wanted.rows, wanted.pool, wanted.spans, wanted.top)

@@ -7,8 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attncli.cli.common import sign_of_life
 from attncli.cli.options import GenerationOptions, ModelOptions, OutputOptions
+from attncli.cli.progress import progress
+from attncli.cli.rules import Rule, check_rules
 from attncli.errors import UsageError
 from attncli.labels import safe_label
 from attncli.maps import OpenedInput
@@ -31,6 +32,9 @@ ENTRY = Entry(
 )
 
 
+RULE = Rule("--pair --stride --chat --temperature", excludes="@sound", hint="it is for texts: leave it out")
+
+
 def open_input(
     path: str,
     choice: ShowOptions,
@@ -45,8 +49,8 @@ def open_input(
         AttnCliError: The sound cannot be read, or an option does not go with it.
     """
     assert model.model is not None
-    _refuse_others(choice, writing)
-    with sign_of_life(f"loading {safe_label(model.model)} …", output):
+    check_rules((RULE,), "@sound")
+    with progress(f"loading {safe_label(model.model)} …", output):
         from attncli.models.input_kinds import inputs_of
         from attncli.models.loading import load
 
@@ -54,11 +58,11 @@ def open_input(
         family = inputs_of(model.model, options).family
         if family != "whisper":
             raise UsageError(
-                f"{safe_label(model.model)} ({family}): attncli shows how Whisper models hear, and no others",
-                "name a Whisper",
+                f"{safe_label(model.model)} ({family}): for sounds, attncli supports only Whisper models",
+                "name a Whisper model",
             )
         loaded = load(model.model, replace(options, head=True))
-    with sign_of_life("listening …", output):
+    with progress("listening …", output):
         from attncli.models.speech import transcribe
 
         heard = transcribe(
@@ -82,15 +86,3 @@ def _heard_part(choice: ShowOptions, frames: int) -> ShowOptions:
     if choice.kind == "encoder" and rows is None and choice.query is None:
         rows = heard
     return replace(choice, key=heard, rows=rows)
-
-
-def _refuse_others(choice: ShowOptions, writing: GenerationOptions) -> None:
-    given = {
-        "--pair": choice.pair is not None,
-        "--stride": choice.stride is not None,
-        "--chat": writing.chat,
-        "--temperature": bool(writing.temperature),
-    }
-    for option, is_given in given.items():
-        if is_given:
-            raise UsageError(f"{option} is for texts: a sound is written down as it is heard", "leave it out")

@@ -8,9 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attncli.cli.common import sign_of_life
 from attncli.cli.options import GenerationOptions, ModelOptions, OutputOptions
-from attncli.errors import UsageError
+from attncli.cli.progress import progress
+from attncli.cli.rules import Rule, check_rules
 from attncli.labels import safe_label
 from attncli.maps import OpenedInput
 from attncli.models.opening import Opened, load_options
@@ -37,6 +37,11 @@ ENTRY = Entry(
 )
 
 
+RULE = Rule(
+    "--pair --stride --words --generate --chat", excludes="@picture", hint="it is for texts: leave it out"
+)
+
+
 def open_input(
     path: str,
     choice: ShowOptions,
@@ -54,12 +59,12 @@ def open_input(
         AttnCliError: The picture cannot be read, or an option does not go with it.
     """
     assert model.model is not None
-    _refuse_others(choice, writing)
-    with sign_of_life(f"loading {safe_label(model.model)} …", output):
+    check_rules((RULE,), "@picture")
+    with progress(f"loading {safe_label(model.model)} …", output):
         from attncli.models.loading import load
 
         loaded = load(model.model, load_options(model), tokenizer=False)
-    with sign_of_life("looking …", output):
+    with progress("looking …", output):
         from attncli.models.vision import look_at
 
         source, picture = look_at(loaded, Path(path), verify=not model.no_verify)
@@ -87,16 +92,3 @@ def _default_query(picture: Picture, tokens: int) -> int:
     if tokens > picture.rows * picture.columns:
         return 0
     return picture.rows // 2 * picture.columns + picture.columns // 2
-
-
-def _refuse_others(choice: ShowOptions, writing: GenerationOptions) -> None:
-    given = {
-        "--pair": choice.pair is not None,
-        "--stride": choice.stride is not None,
-        "--words": choice.words,
-        "--generate": bool(writing.generate),
-        "--chat": writing.chat,
-    }
-    for option, is_given in given.items():
-        if is_given:
-            raise UsageError(f"{option} is for texts: a picture has patches", "leave it out")

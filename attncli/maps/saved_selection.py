@@ -40,8 +40,8 @@ def choose_heads(grid: MatrixGrid, layer: str, head: str) -> MatrixGrid:
     wanted = {heads.merged, "mean" if layers.mean else ""} - {"", how}
     if how is not None and wanted:
         raise UsageError(
-            f"the {min(wanted)} of pooled maps cannot be had from the {how} in each of their cells",
-            "save the run again, with what is asked for here",
+            f"the {min(wanted)} of heads or layers needs all weights, but only each cell's {how} was saved",
+            f"save the run again, with the {min(wanted)} or with --pool {min(wanted)}",
         )
     if heads.merged and heads.named:
         matrices, facts = (

@@ -86,7 +86,7 @@ class MapRequest:
         rows, columns = self._rows(queries), None if self.wanted.key is None else pick(keys, self.wanted.key)
         picked = rows is not None or columns is not None
         if self.wanted.spans is not None:
-            return self._between_spans(queries, keys, picked=picked)
+            return self._between_spans(queries, keys)
         how = self._pooling(queries, keys, picked=picked)
         drawn = formats if self.wanted.pool is not None else formats & formats_with("draws")
         picture = None if how is None or not drawn else self._picture(how, queries, keys)
@@ -115,8 +115,6 @@ class MapRequest:
 
     def _rows(self, queries: Tokens) -> Sequence[int] | None:
         query, rows = self.wanted.query, self.wanted.rows
-        if query is not None and rows is not None:
-            raise UsageError("--query and --rows both say which rows", "give one of them")
         if rows is not None and not _POSITIONS.fullmatch(rows):
             raise UsageError(f"--rows {rows}: not positions", "write 100-120, or name tokens with --query")
         asked = rows if query is None else query
@@ -131,7 +129,7 @@ class MapRequest:
                 return None
             return "mean" if self.layers.mean else "max"
         if asked not in ("max", "mean"):
-            raise UsageError(f"--pool {asked}: no such way", did_you_mean(asked, ("max", "mean")))
+            raise UsageError(f"--pool {asked}: unknown value", did_you_mean(asked, ("max", "mean")))
         if picked or self.wanted.words or self.wanted.top is not None:
             raise UsageError(
                 "--pool shows a whole map", "leave out --rows, --query, --key, --words and --top"
@@ -217,15 +215,13 @@ class MapRequest:
         view = weights_view(matrices, run, self.kind, shown, across, made, self.wanted.top, notes=notes)
         return Shown(view, run)
 
-    def _between_spans(self, queries: Tokens, keys: Tokens, *, picked: bool) -> Shown:
+    def _between_spans(self, queries: Tokens, keys: Tokens) -> Shown:
         """Sum the weights between spans of the text; no map of single tokens is kept."""
         from attncli.inputs.named_spans import RULE, overlap, span_tokens, spans_of
         from attncli.maps.views import weights_view
         from attncli.observers.span_weights import SpanWeights
 
         assert self.wanted.spans is not None
-        if picked or self.wanted.words or self.wanted.pool is not None:
-            raise UsageError("--spans shows spans", "leave out --rows, --query, --key, --words and --pool")
         down, across = spans_of((queries, keys), self.wanted.spans, self.texts)
         sizes = self.source.depth(self.kind), len(queries), len(keys)
         places = [span.places for span in down], [span.places for span in across]

@@ -81,7 +81,7 @@ def check_sizes(mismatched: Iterable[tuple[str, Iterable[int], Iterable[int]]], 
         sizes = ["×".join(map(str, shape)) for shape in (stored, wanted)]
         raise ModelError(
             f"{where}: {safe_label(key)} is {sizes[0]} in the weights, and {sizes[1]} by config.json",
-            "its config.json and its weights do not belong together",
+            "its config.json and its weights do not match",
         )
 
 
@@ -128,7 +128,7 @@ def check_filled(
     if head and lacking and not any(key.startswith(base) for key in lacking):
         return lacking
     if lacking:
-        hint = _remedy(ignored) or "its config.json and its weights do not belong together"
+        hint = _remedy(ignored) or "its config.json and its weights do not match"
         raise ModelError(
             f"{name}: the checkpoint lacks {len(lacking)} of the model's weights ({_listed(lacking)})", hint
         )
@@ -141,7 +141,7 @@ def check_filled(
     if needed:
         raise ModelError(
             f"{name}: the model does not take {len(needed)} of the checkpoint's weights ({_listed(needed)})",
-            _remedy(needed) or "its config.json and its weights do not belong together",
+            _remedy(needed) or "its config.json and its weights do not match",
         )
     return []
 

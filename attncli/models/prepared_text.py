@@ -72,7 +72,7 @@ def check_takes_text(loaded: Loaded, text: str | None = None) -> None:
     """
     takes = getattr(loaded.model, "main_input_name", "input_ids")
     if takes != "input_ids":
-        raise UsageError(f"{loaded.name} ({loaded.family}) takes no text, but {takes}")
+        raise UsageError(f"{loaded.name} ({loaded.family}) takes {takes}, not text")
     if text == "":
         raise UsageError("the text is empty: there is nothing to attend to")
 

@@ -113,7 +113,7 @@ class PretrainedSource:
             )
         made_of = ", ".join(list(layer_classes(self.loaded.model))[:3])
         return CaptureError(
-            f"{family}: no softmax over the tokens is to be seen in its layers ({made_of}): there are no weights"
+            f"{family}: no softmax over the tokens was found in its layers ({made_of}): there are no weights"
         )
 
     def _what_was_seen(self, emitter: BlockFeed) -> list[str]:

@@ -61,7 +61,7 @@ def read_wav(path: Path) -> Sound:
     hint = "convert it to 16-bit WAV"
     with (
         read_from(path),
-        refused_as(lambda why: ReadError(f"{name}: no WAV file of plain samples ({why})", hint)),
+        refused_as(lambda why: ReadError(f"{name}: not a WAV file of PCM samples ({why})", hint)),
     ):
         with wave.open(str(path), "rb") as file:
             bits, channels, rate = 8 * file.getsampwidth(), file.getnchannels(), file.getframerate()
@@ -72,7 +72,7 @@ def read_wav(path: Path) -> Sound:
         raise ReadError(f"{name}: {channels} channels of {rate} samples a second", hint)
     samples = np.frombuffer(content[: len(content) // (2 * channels) * 2 * channels], "<i2")
     if not samples.size:
-        raise ReadError(f"{name}: there is no sound in it")
+        raise ReadError(f"{name}: it contains no sound")
     return Sound((samples.reshape(-1, channels).mean(axis=1) / 2**15).astype(np.float32), rate)
 
 
@@ -142,7 +142,7 @@ def _extractor(loaded: Loaded) -> Any:
 
 def _unprepared(loaded: Loaded, reason: str) -> ModelError:
     return ModelError(
-        f"{loaded.name}: no preprocessor_config.json that can be read, so sounds cannot be made ready for it",
+        f"{loaded.name}: no readable preprocessor_config.json, so sounds cannot be prepared for it",
         reason,
     )
 

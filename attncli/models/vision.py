@@ -39,9 +39,9 @@ def read_picture(path: Path) -> Image.Image:
     except AttnCliError:
         raise
     except (Image.DecompressionBombWarning, Image.DecompressionBombError) as error:
-        raise ReadError(f"{name}: so many pixels that it may be a trap", "make it smaller") from error
+        raise ReadError(f"{name}: too many pixels", "make it smaller") from error
     except UnidentifiedImageError as error:
-        raise ReadError(f"{name}: no picture that can be read", "convert it to PNG or JPEG") from error
+        raise ReadError(f"{name}: not a readable picture", "convert it to PNG or JPEG") from error
     except Exception as error:  # what broken files make the decoders raise is of many kinds
         if is_out_of_memory(error):
             raise
@@ -56,7 +56,7 @@ def look_at(loaded: Loaded, path: Path, *, verify: bool = True) -> tuple[Pretrai
 
     Raises:
         CaptureError: The model's tokens are no grid of patches.
-        ReadError: The file is no picture that can be read.
+        ReadError: The file is not a readable picture.
         ModelError: The model does not say how it wants pictures.
     """
     image = read_picture(path)
@@ -87,7 +87,7 @@ def _processor(loaded: Loaded) -> Any:
 
 def _unprepared(loaded: Loaded, reason: str) -> ModelError:
     return ModelError(
-        f"{loaded.name}: no preprocessor_config.json that can be read, so pictures cannot be made ready for it",
+        f"{loaded.name}: no readable preprocessor_config.json, so pictures cannot be prepared for it",
         reason,
     )
 
@@ -112,7 +112,7 @@ def _length(loaded: Loaded, inputs: dict[str, torch.Tensor]) -> int:
 
 def _no_patches(loaded: Loaded) -> CaptureError:
     return CaptureError(
-        f"{loaded.name} ({loaded.family}): its tokens are no grid of a picture's patches",
+        f"{loaded.name} ({loaded.family}): its tokens are not a grid of patches",
         "ViT, DeiT, BEiT, DINOv2 and their like have one",
     )
 

@@ -71,7 +71,7 @@ def test_the_largest_of_all_heads(cli: Cli, tiny_llama: str) -> None:
     (["--head", "max", "--pool", "mean"], 2, "--pool max"),
     (["--spans", "sentences"], 2, 'did you mean "sentence"?'),
     (["--spans", "line"], 2, "the text has only one line"),
-    (["--spans", "sentence", "--words"], 2, "--spans shows spans"),
+    (["--spans", "sentence", "--words"], 2, "--spans and --words were both given"),
     (["--spans", "sentence", "--head", "max"], 2, "no sum of largest weights"),
     (["--spans", "no.jsonl"], 1, "no.jsonl"),
 ])  # fmt: skip

@@ -9,7 +9,8 @@ import pytest
 
 from attncli.errors import ReadError
 from attncli.inputs import corpus
-from attncli.inputs.corpus import BadLine, Line, Record, field_for, opened, read_records, read_texts
+from attncli.inputs.corpus import BadLine, Line, Record, field_for, read_records, read_texts
+from attncli.inputs.text import opened
 
 
 def texts(content: bytes, field: str | None = None) -> list[Line | BadLine]:
@@ -40,11 +41,11 @@ def test_what_is_wrong_with_a_line_is_told_and_the_next_is_read(content: bytes, 
     ("line", "reason"),
     [
         (b'{"text": ""}', "empty"),
-        (b'{"text": 3}', 'its field "text" is no text'),
+        (b'{"text": 3}', 'its field "text" is not text'),
         (b'{"words": "a"}', 'no field "text"'),
-        (b'["a"]', "no JSON object"),
+        (b'["a"]', "not a JSON object"),
         (b'{"text": "a"', "not JSON: broken at character 13"),
-        (b'{"text": "\\ud800"}', 'its field "text" has half a surrogate pair at character 0'),
+        (b'{"text": "\\ud800"}', 'its field "text" has an unpaired surrogate at character 0'),
         (b"[" * 100_000, "not JSON that can be read"),
     ],
 )

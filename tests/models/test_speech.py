@@ -64,10 +64,10 @@ def test_what_the_slower_rate_cannot_hold_is_left_out() -> None:
 def test_what_is_no_plain_sound_is_told_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "text.wav").write_text("no sound")
     for path, words in (
-        (tmp_path / "text.wav", "no WAV file of plain samples"),
+        (tmp_path / "text.wav", "not a WAV file of PCM samples"),
         (tmp_path / "none.wav", "No such file"),
         (write_wav(tmp_path / "wide.wav", tone(0.1, 100), width=3), "24-bit samples, expected 16-bit"),
-        (write_wav(tmp_path / "empty.wav", np.zeros(0)), "there is no sound in it"),
+        (write_wav(tmp_path / "empty.wav", np.zeros(0)), "it contains no sound"),
     ):
         with pytest.raises(ReadError, match=words):
             read_wav(path)
@@ -117,10 +117,10 @@ def test_what_does_not_go_with_a_sound_is_refused(
 ) -> None:
     long = str(write_wav(tmp_path / "long.wav", tone(2.5, 16_000)))
     for arguments, words in (
-        ((speech, "-m", whisper, "--pair", "it"), "--pair is for texts"),
-        ((speech, "-m", whisper, "--stride", "4"), "--stride is for texts"),
+        ((speech, "-m", whisper, "--pair", "it"), "--pair cannot be used with a sound"),
+        ((speech, "-m", whisper, "--stride", "4"), "--stride cannot be used with a sound"),
         ((long, "-m", whisper), "long.wav has 2.5 s"),
-        (("the animal", "-m", whisper), "takes no text, but sounds\ntry: attncli show speech.wav"),
+        (("the animal", "-m", whisper), "takes sounds, not text\ntry: attncli show speech.wav"),
         (("--file", long, "-m", whisper), "shows it, with a model of sounds (Whisper)"),
     ):
         result = cli("show", *arguments)
@@ -137,7 +137,7 @@ def test_what_does_not_go_with_a_sound_is_refused(
 def test_a_file_that_is_no_wav_is_told(cli: Cli, whisper: str, tmp_path: Path, content: bytes) -> None:
     (tmp_path / "s.wav").write_bytes(content)
     result = cli("show", str(tmp_path / "s.wav"), "-m", whisper)
-    assert result.code == 1 and "s.wav: no WAV file of plain samples (" in result.err
+    assert result.code == 1 and "s.wav: not a WAV file of PCM samples (" in result.err
 
 
 @pytest.mark.parametrize("command", [("show",), ("heads",), ("mask",), ("find", "--from", "a", "--to", "b")])
@@ -150,5 +150,5 @@ def test_a_whisper_without_its_preprocessor_is_told(whisper: str, speech: str, t
     for file in Path(whisper).iterdir():
         if file.name != "preprocessor_config.json":
             (tmp_path / file.name).write_bytes(file.read_bytes())
-    with pytest.raises(ModelError, match=r"no preprocessor_config.json that can be read"):
+    with pytest.raises(ModelError, match=r"no readable preprocessor_config.json"):
         transcribe(load(str(tmp_path), LoadOptions(head=True)), Path(speech))
