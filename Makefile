@@ -39,6 +39,7 @@ bench:
 	$(PYTHON) benchmarks/variants.py
 	$(PYTHON) benchmarks/observing.py
 	$(PYTHON) benchmarks/heads.py
+	$(PYTHON) benchmarks/each_line.py
 
 # Runs the marked commands of docs/tour.md and writes what they print and draw under docs/tour/; draws docs/terminal.svg.
 docs:

@@ -74,6 +74,17 @@ Device = Annotated[
 ]
 Offline = Annotated[bool, typer.Option("--offline", help="Do not contact the hub.")]
 
+FieldName = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Lines are JSON objects; this field is the text.")
+]
+PairFieldName = Annotated[
+    str | None, typer.Option(metavar="NAME", help="The field with the second sentence or target text.")
+]
+SkipErrors = Annotated[
+    bool, typer.Option("--skip-errors", help="Exit with 0 even if some lines cannot be used.")
+]
+BatchSize = Annotated[int, typer.Option(metavar="N", min=1, help="Texts at once.")]
+
 Stride = Annotated[
     int | None,
     typer.Option(

@@ -6,7 +6,8 @@ import errno
 import os
 import stat
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -192,17 +193,28 @@ def write_whole(path: Path, content: bytes, *, no_clobber: bool = False) -> int:
     Raises:
         WriteError: It could not be written.
     """
-    try:
+    with writing_to(path):
         if _is_special(path):
             with path.open("wb") as stream:
                 stream.write(content)
         else:
             _replace(Path(os.path.realpath(path)), content, no_clobber)
+    return len(content)
+
+
+@contextmanager
+def writing_to(path: Path) -> Iterator[None]:
+    """Turn what goes wrong while a file is written into our errors.
+
+    Raises:
+        WriteError: It could not be written.
+    """
+    try:
+        yield
     except BrokenPipeError as error:
         raise ClosedPipe(f"{safe_label(str(path))} is closed") from error
     except OSError as error:
         raise WriteError(f"{safe_label(str(path))}: {_reason(error)}") from error
-    return len(content)
 
 
 def _replace(path: Path, content: bytes, no_clobber: bool) -> None:

@@ -11,6 +11,7 @@ from typing import cast
 
 from attncli import registry
 from attncli.cli.command import spread
+from attncli.cli.each_line import BatchedLineOptions
 from attncli.cli.options import (
     GenerationOptions,
     ModelOptions,
@@ -31,6 +32,7 @@ EXAMPLES = (
     'attncli show "CCO" -m ./annalog-marian --pair "CCO" --kind cross --json',
     "attncli show --file book.txt -m ./smollm2-135m --truncate --head mean -o book.png",
     "attncli show --file book.txt -m ./all-minilm-l6-v2 --stride 256 --layer 4 -o book.png",
+    "attncli show --each-line --file corpus.txt -m ./all-minilm-l6-v2 --layer 4 --head 7 --top 5 -o heads.ndjson",
     "attncli show speech.wav -m ./whisper-tiny-en --layer 3 --head 2 -o speech.png",
     "attncli show photo.jpg -m ./dinov2-small --layer -1 --query r7c3 -o photo.png",
     'echo "The animal was too tired." | attncli show --causal --heads 4',
@@ -41,6 +43,7 @@ EXAMPLES = (
 def show(
     text: TextInput,
     choice: ShowOptions,
+    lines: BatchedLineOptions,
     model: ModelOptions,
     writing: GenerationOptions,
     scratch: ScratchOptions,
@@ -49,15 +52,18 @@ def show(
     """Run a text through a model and show its attention weights."""
     from attncli.cli.common import choose_kind, plan_output, tell_checks
     from attncli.cli.output import deliver
-    from attncli.maps.left_out import KeysLeftOut
     from attncli.maps.show import MapRequest
+    from attncli.models.alignment_heads import spelled_out
     from attncli.models.opening import medium_for, model_name, open_source
     from attncli.models.shipped import roles_of
     from attncli.observers.selection import parse_heads
 
+    if lines.each_line:
+        _each_line(text, choice, lines, model, scratch, output)
+        return
     default = "table" if choice.top is not None else "heatmap"
     plan = plan_output(output, "MatrixGrid", top=choice.top, default=default)
-    layers, heads = parse_heads(choice.layer, choice.head)
+    layers, heads = parse_heads(choice.layer, spelled_out(choice.head, model))
     said = text.read("show")
     medium = medium_for(said, model, output)
     lay_over = None
@@ -68,9 +74,6 @@ def show(
     else:
         source = open_source(said, choice.pair, model, scratch, output, writing, choice.stride)
     kind = choose_kind(source.kinds, choice.kind)
-    if choice.exclude_special or choice.exclude_first:
-        special, first = choice.exclude_special, choice.exclude_first
-        source = KeysLeftOut.of(source, kind, special=special, first=first)
     texts = (said, *(() if choice.pair is None else (choice.pair,)))
     showing = MapRequest(source, kind, layers, heads, choice, laid_over=lay_over is not None, texts=texts)
     if GIVEN.get().keys().isdisjoint(("--model", "--layer", "--head")):
@@ -78,3 +81,37 @@ def show(
     shown = showing.shown(plan)
     tell_checks(shown.run, output)
     deliver(shown.view if lay_over is None else lay_over(shown.view), plan, shown.pictures)
+
+
+def _each_line(
+    text: TextInput,
+    choice: ShowOptions,
+    lines: BatchedLineOptions,
+    model: ModelOptions,
+    scratch: ScratchOptions,
+    output: OutputOptions,
+) -> None:
+    """Show each line's text."""
+    from attncli.cli.each_line import run_lines
+
+    run = run_lines(lines, text.file, output, "MatrixGrid", top=choice.top)
+
+    from attncli.cli.common import choose_kind
+    from attncli.maps.each_line import lines_of_model
+    from attncli.maps.show import MapRequest, Question
+    from attncli.models.opening import Opened, model_name
+    from attncli.models.shipped import roles_of
+    from attncli.observers.selection import parse_heads
+
+    layers, heads = parse_heads(choice.layer, choice.head)
+    one_head = GIVEN.get().keys().isdisjoint(("--model", "--layer", "--head"))
+    roles = roles_of(model_name(model, scratch, lines.pair_field)) if one_head else ()
+
+    def ask(source: Opened) -> tuple[Question, int]:
+        request = MapRequest(source, choose_kind(source.kinds, choice.kind), layers, heads, choice)
+        request = request.of_one_head(roles) if roles else request
+        return request.question(run.documents), request.least_maps
+
+    about_text = choice.asks_for_rows or choice.key is not None
+    size = lines.batch_size
+    run.through(lines_of_model(model, scratch, output, ask, size, about_text=about_text).answers)

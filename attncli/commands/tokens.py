@@ -5,13 +5,17 @@ Does not load torch, unless a model's tokenizer is one that transformers has in 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from pathlib import Path
 
 from attncli import __version__
 from attncli.cli.command import spread
+from attncli.cli.each_line import Answer, LineOptions, run_lines
 from attncli.cli.options import ARGV, ModelName, Offline, OutputOptions, PairText, TextInput
 from attncli.errors import ModelError, UsageError
+from attncli.inputs.corpus import Pair
 from attncli.labels import safe_label
 from attncli.record import Provenance, Token, Tokens
 from attncli.view import Column, Header, Table
@@ -19,6 +23,7 @@ from attncli.view import Column, Header, Table
 EXAMPLES = (
     'attncli tokens "To be, or not to be"',
     'echo "unbelievable!" | attncli tokens - --json',
+    "attncli tokens --each-line --file corpus.txt -m ./smollm2-135m",
 )
 
 COLUMNS = (
@@ -33,6 +38,9 @@ COLUMNS = (
 )
 
 
+Reader = Callable[[str, str | None], Tokens]
+
+
 @dataclass(frozen=True, slots=True)
 class TokenOptions:
     """With which tokenizer."""
@@ -43,16 +51,32 @@ class TokenOptions:
 
 
 @spread
-def tokens(text: TextInput, choice: TokenOptions, output: OutputOptions) -> None:
+def tokens(text: TextInput, choice: TokenOptions, lines: LineOptions, output: OutputOptions) -> None:
     """Split a text into tokens."""
     from attncli.cli.common import plan_output
     from attncli.cli.output import deliver
     from attncli.inputs.media import refuse_medium
 
+    if lines.each_line:
+        run_lines(lines, text.file, output, "Table").through(partial(_of_lines, choice))
+        return
     plan = plan_output(output, "Table", default="table")
     read = text.read("tokens")
     refuse_medium(read)
     deliver(tokens_view(read, choice.model, pair=choice.pair, offline=choice.offline, argv=ARGV.get()), plan)
+
+
+def _of_lines(choice: TokenOptions, pairs: Iterator[Pair]) -> Iterator[Answer]:
+    """Yield each line's tokens."""
+    from attncli.inputs.media import refuse_medium
+
+    for line, pair in pairs:
+        try:
+            refuse_medium(line.text)
+            found = tokens_view(line.text, choice.model, pair=pair, offline=choice.offline, argv=ARGV.get())
+            yield Answer((line, pair), found)
+        except UsageError as error:
+            yield Answer((line, pair), error)
 
 
 def tokens_view(
@@ -114,8 +138,9 @@ def _folder_of(model: str, *, offline: bool) -> Path | None:
         return None
 
 
-def _read(name: str, text: str, pair: str | None, *, offline: bool) -> tuple[Tokens, Tokens, tuple[str, ...]]:
-    """Tokenise a text with its pair, and alone; the note is there where `show` may not read it alike.
+@lru_cache(maxsize=1)
+def _reader(name: str, *, offline: bool) -> tuple[Reader, str | None]:
+    """Load what tokenises a text, with a second one; the note is there where `show` may not read it alike.
 
     A tokenizer without ``tokenizer.json`` is transformers' to make, which takes seconds.
     """
@@ -124,19 +149,18 @@ def _read(name: str, text: str, pair: str | None, *, offline: bool) -> tuple[Tok
         from attncli.models.loading import LoadOptions, tokenizer_of
         from attncli.models.python_tokenizers import read_text
 
-        made = tokenizer_of(name, LoadOptions(offline=offline))
-        return read_text(made, text, pair), read_text(made, text), ()
+        return partial(read_text, tokenizer_of(name, LoadOptions(offline=offline))), None
 
     from attncli.models.rebuilt import complete, note_on_class
     from attncli.models.tokens import load_tokenizer, tokens_from_encoding
 
     tokenizer = load_tokenizer(folder)
     complete(tokenizer, folder)
-    note = note_on_class(tokenizer, folder)
-    encoding, alone = tokenizer.encode(text, pair), tokenizer.encode(text)
-    tokens = tokens_from_encoding(tokenizer, encoding, text=text, pair=pair)
-    notes = () if note is None else (note,)
-    return tokens, tokens_from_encoding(tokenizer, alone, text=text), notes
+
+    def read(text: str, pair: str | None) -> Tokens:
+        return tokens_from_encoding(tokenizer, tokenizer.encode(text, pair), text=text, pair=pair)
+
+    return read, note_on_class(tokenizer, folder)
 
 
 def _tokens(text: str, model: str | None, pair: str | None, offline: bool) -> tuple[Tokens, tuple[str, ...]]:
@@ -153,8 +177,10 @@ def _tokens(text: str, model: str | None, pair: str | None, offline: bool) -> tu
     name = DEFAULT if model is None else model
     shown = safe_label(name)
     with refused_as(lambda reason: ModelError(f"{shown}: its tokenizer cannot read this text: {reason}")):
-        tokens, alone, notes = _read(name, text, pair, offline=offline)
-    if pair is not None:
+        read, note = _reader(name, offline=offline)
+        tokens, alone = read(text, pair), None if pair is None else read(text, None)
+    notes = () if note is None else (note,)
+    if alone is not None:
         notes = (*notes, *notes_on_pair(alone, tokens))
     if model is None:
         notes = (

@@ -48,14 +48,15 @@ def rank_over_alignments(search: Search, path: str, threshold: float) -> tuple[H
         try:
             source = opened(gold.text, gold.pair)
             kind = choose_kind(source.kinds, search.wanted.kind)
-            words = words_of_pair(source.axes(kind), kind, gold.text, gold.pair)
+            words = words_of_pair(source.axes(kind), kind, (gold.text, gold.pair))
         except (UsageError, ModelError, CaptureError) as error:
             bad.append(BadLine(gold.line, error.message))
             continue
-        matrices, run = weights_of_pair(source, kind, (search.layers, search.heads), words)
-        runs.append(run)
+        kept = weights_of_pair(source, kind, (search.layers, search.heads), words)
+        runs.append(source.run([kept]))
+        search.layers.refuse_missing(runs[-1], kind, source.depth(kind))
         tokens += sum(map(len, source.axes(kind)))
-        for matrix in matrices:
+        for matrix in kept.matrices():
             assert isinstance(matrix.layer, int) and isinstance(matrix.head, int)
             links = strongest_links(matrix.values, threshold)
             counts.setdefault((kind, matrix.layer, matrix.head), Agreement()).add(links, gold)

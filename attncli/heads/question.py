@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from attncli.cli.options import ModelOptions, OutputOptions, ScratchOptions, TextInput
 from attncli.errors import UsageError, did_you_mean
-from attncli.models.shipped import shipped_models
 
 if TYPE_CHECKING:
     from attncli.heads.changes import OldRun
-    from attncli.heads.corpus_state import Pair, TextSource
+    from attncli.heads.corpus_state import TextSource
     from attncli.heads.labels import Thresholds
     from attncli.heads.options import CorpusOptions, ProbeOptions, RankingOptions
     from attncli.heads.probes import RepeatedTokens
-    from attncli.inputs.corpus import BadLine
+    from attncli.heads.sounds import SoundsRequest
+    from attncli.inputs.corpus import BadLine, Pair
     from attncli.models.batches import RowRule
     from attncli.observers.selection import Selection
     from attncli.record import Kind
@@ -51,6 +51,7 @@ class HeadsRequest:
     settings: Mapping[str, Any]
     state: Mapping[str, Any] | None
     old: tuple[str, OldRun] | None
+    medium: str = "text"
 
 
 class Lines(Protocol):
@@ -79,16 +80,25 @@ def ask(
         AttnCliError: It does not go together, or something is not available.
     """
     from attncli.heads.labels import parse_thresholds
+    from attncli.models.alignment_heads import spelled_out
+    from attncli.models.opening import is_pretrained
     from attncli.observers.selection import NO_MEAN, parse_heads
 
     _check_probe(probe)
     thresholds = parse_thresholds(ranking.threshold or ())
-    layers, heads = parse_heads(ranking.layer, ranking.head, no_mean=NO_MEAN)
+    layers, heads = parse_heads(ranking.layer, spelled_out(ranking.head, model), no_mean=NO_MEAN)
     by = _metric_to_rank_by(ranking.by, probe, ranking.compare_to)
     old = _old_run(ranking.compare_to)
     state = _resumed(corpus.resume)
-    lines = None if _is_probe(probe) else _lines(text, corpus)
-    source, drawn, rule, device = _open(lines, corpus, probe, model, scratch, output)
+    sounds = None
+    if is_pretrained(model) and not _is_probe(probe):
+        from attncli.heads.sounds import sounds_of
+
+        sounds = sounds_of(text, ranking, corpus, model, output)
+    lines = None if _is_probe(probe) else (sounds and sounds.lines) or _lines(text, corpus)
+    source, drawn, rule, device = _open(lines, corpus, probe, model, scratch, output, sounds)
+    if sounds is not None:
+        corpus = sounds.corpus
 
     from attncli.cli.common import choose_kind
     from attncli.models.opening import model_name
@@ -120,6 +130,7 @@ def ask(
     return HeadsRequest(
         source, kind, by, names, thresholds, layers, heads, rule, lines, drawn, device, scratch.seed or 0, corpus,
         settings, None if state is None else state["progress"], old,
+        "text" if sounds is None else "sound",
     )  # fmt: skip
 
 
@@ -175,34 +186,9 @@ class OneText:
         yield Line(1, self.text), self.pair
 
 
-@dataclass(frozen=True)
-class CorpusFile:
-    """A corpus in a file, or on stdin."""
-
-    path: str
-    field: str | None
-    pair_field: str | None
-
-    @property
-    def size(self) -> int | None:
-        """Bytes of a plain file."""
-        from pathlib import Path
-
-        path = Path(self.path).expanduser()
-        return path.stat().st_size if self.path != "-" and path.is_file() else None
-
-    def read(self) -> Iterator[Pair | BadLine]:
-        """Yield line after line."""
-        from attncli.inputs.corpus import read_pairs
-        from attncli.inputs.text import opened
-
-        with opened(self.path) as stream:
-            yield from read_pairs(stream, self.field, self.pair_field)
-
-
 def _lines(text: TextInput, corpus: CorpusOptions) -> Lines:
     """Find what to read: the text, a file, or a pipe."""
-    from attncli.inputs.corpus import DEFAULT_FIELD, field_for
+    from attncli.inputs.corpus import CorpusFile
     from attncli.inputs.media import refuse_medium
 
     if text.text not in (None, "-"):
@@ -219,25 +205,7 @@ def _lines(text: TextInput, corpus: CorpusOptions) -> Lines:
         )
     path = text.file or "-"
     refuse_medium(path)
-    field = field_for(path, corpus.field)
-    if corpus.pair_field is not None and field is None:
-        field = DEFAULT_FIELD
-    found = CorpusFile(path, field, corpus.pair_field)
-    if path != "-":
-        _check_readable(path)
-    return found
-
-
-def _check_readable(path: str) -> None:
-    """Fail before the model is loaded; a named pipe is left alone, since what is read of it is gone."""
-    import os
-    from pathlib import Path
-
-    from attncli.inputs.text import opened
-
-    if not Path(os.path.expanduser(path)).is_fifo():
-        with opened(path) as stream:
-            stream.read(1)
+    return CorpusFile.named(path, corpus.field, corpus.pair_field)
 
 
 def _open(
@@ -247,13 +215,15 @@ def _open(
     model: ModelOptions,
     scratch: ScratchOptions,
     output: OutputOptions,
+    sounds: SoundsRequest | None,
 ) -> tuple[TextSource, RepeatedTokens | None, RowRule, str]:
     """Open the model; give it, the probe's tokens, which rows count, and the device."""
     from attncli.models.batches import RowRule
+    from attncli.models.opening import is_pretrained
 
     rule = RowRule(corpus.min_row)
     paired = corpus.pair is not None or corpus.pair_field is not None
-    if not _is_pretrained(model):
+    if not is_pretrained(model):
         assert lines is not None
         return _text_by_text(lines, rule, corpus, model, scratch, output), None, rule, "cpu"
 
@@ -265,6 +235,8 @@ def _open(
     device = (
         f"cuda:{ranks_from().local}" if model.device == "cuda" and ranks_from().count > 1 else model.device
     )
+    if sounds is not None:
+        return sounds.open(model, output, device, rule), None, rule, device
     check_reads(model, output, lines.text if isinstance(lines, OneText) else None)
     loaded = load_model(model, output, device)
     drawn = None
@@ -277,10 +249,6 @@ def _open(
         loaded, rule, paired, truncate=model.truncate, verify=not model.no_verify, fast=model.fast
     )
     return made, drawn, rule, device
-
-
-def _is_pretrained(model: ModelOptions) -> bool:
-    return model.model not in (None, "scratch", *shipped_models())
 
 
 def _text_by_text(

@@ -20,9 +20,11 @@ from numpy.typing import NDArray
 from attncli.errors import ReadError, UsageError, did_you_mean
 from attncli.inputs.corpus import BadLine, Line, read_records, read_texts
 from attncli.inputs.labelled_pairs import refuse_lines
+from attncli.inputs.named_spans import NamedSpan
 from attncli.inputs.text import opened
 from attncli.labels import safe_label
 from attncli.record import Tokens
+from attncli.written import written
 
 Links = frozenset[tuple[int, int]]
 """Pairs of a source word and a target word."""
@@ -148,20 +150,18 @@ def check_join(how: str | None) -> None:
         raise UsageError(f"--join {how}: no such way", did_you_mean(how, JOINS))
 
 
-def blank_words(tokens: Tokens, text: str, sequence: int = 0) -> list[tuple[int, ...]]:
-    """Return the places of the tokens of each word of a text, as blanks part them; none where it was cut off."""
-    own = [
-        (place, token.start, token.end) for place, token in enumerate(tokens) if token.sequence == sequence
-    ]
-    words = [match.span() for match in re.finditer(r"\S+", text)]
+def blank_words(tokens: Tokens, sequence: int = 0, texts: Sequence[str] = ()) -> list[NamedSpan]:
+    """Return the words of a text, as blanks part them, with the places of their tokens.
+
+    Args:
+        sequence: Which of two texts.
+        texts: What the tokens may be of.
+    """
+    own = [place for place, token in enumerate(tokens) if token.sequence == sequence and not token.special]
+    read = written(tuple(tokens[place] for place in own), texts)
     return [
-        tuple(
-            place
-            for place, first, last in own
-            if first is not None and last is not None and first < end and start < last
-            if text[max(first, start) : min(last, end)].strip()
-        )
-        for start, end in words
+        NamedSpan(match[0], tuple(own[place] for place in read.tokens_in(*match.span())))
+        for match in re.finditer(r"\S+", read.text)
     ]
 
 

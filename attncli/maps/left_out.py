@@ -1,64 +1,40 @@
-"""A source whose special tokens, or whose first token, are no keys."""
+"""Special tokens, or the first token, left out as keys: ``--exclude-special`` and ``--exclude-first``."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from attncli.errors import UsageError
-from attncli.models.opening import Opened
-from attncli.record import Kind, Observer, Run, Tokens
+from attncli.record import Observer, Run, Tokens
 
 
-@dataclass(frozen=True)
-class KeysLeftOut:
-    """A source of which some keys are left out; what is left of each row has its old sum again.
+def left_out(
+    observers: Sequence[Observer], keys: Tokens, *, special: bool, first: bool
+) -> tuple[Sequence[Observer], Callable[[Run], Run]]:
+    """Show observers blocks in which some keys are left out, and what is left of each row has its old sum again.
 
-    Args:
-        left_out: For each key of the kind of attention that is looked at, whether it is left out.
-        names: What is left out, for the note.
+    Returns:
+        The observers, and what notes in their run how much weight was on what is left out.
+
+    Raises:
+        UsageError: No key would be left.
     """
+    import torch
 
-    source: Opened
-    left_out: tuple[bool, ...]
-    names: str
+    from attncli.observers.without_keys import WithoutKeys
 
-    @classmethod
-    def of(cls, source: Opened, kind: Kind, *, special: bool, first: bool) -> KeysLeftOut:
-        """Leave out special tokens, or the first token, or both.
+    out = [(special and key.special) or (first and place == 0) for place, key in enumerate(keys)]
+    names = " and ".join([*(["special tokens"] if special else []), *(["the first token"] if first else [])])
+    if all(out):
+        raise UsageError(f"without {names} there are no keys", "leave out --exclude-…")
+    shown = [WithoutKeys(observer, torch.tensor([out])) for observer in observers]
 
-        Raises:
-            UsageError: No key would be left.
-        """
-        keys = source.axes(kind)[1]
-        out = tuple((special and key.special) or (first and place == 0) for place, key in enumerate(keys))
-        names = [*(["special tokens"] if special else []), *(["the first token"] if first else [])]
-        if all(out):
-            raise UsageError(f"without {' and '.join(names)} there are no keys", "leave out --exclude-…")
-        return cls(source, out, " and ".join(names))
-
-    @property
-    def kinds(self) -> tuple[Kind, ...]:
-        """The kinds of attention it has."""
-        return self.source.kinds
-
-    def depth(self, kind: Kind) -> int:
-        """Return the number of layers with a kind of attention."""
-        return self.source.depth(kind)
-
-    def axes(self, kind: Kind) -> tuple[Tokens, Tokens]:
-        """Return query and key tokens."""
-        return self.source.axes(kind)
-
-    def run(self, observers: Sequence[Observer]) -> Run:
-        """Run forward once, and say how much weight was on what is left out."""
-        import torch
-
-        from attncli.observers.without_keys import WithoutKeys
-
-        mask = torch.tensor([self.left_out])
-        shown = [WithoutKeys(observer, mask) for observer in observers]
-        run = self.source.run(shown)
+    def told(run: Run) -> Run:
         share = shown[0].dropped / max(shown[0].rows, 1)
-        note = f"left out as keys: {self.names}, with {100 * share:.0f} % of the weight; the rest is scaled up to it"
+        note = (
+            f"left out as keys: {names}, with {100 * share:.0f} % of the weight; the rest is scaled up to it"
+        )
         return replace(run, notes=(*run.notes, note))
+
+    return shown, told

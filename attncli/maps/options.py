@@ -103,10 +103,13 @@ class MaskOptions:
             hint="with --model, mask takes one text and no sizes or settings",
         ),
         Rule("--layer", needs="--model", unless="all", hint="for a pattern's own layer: --set layer=N"),
-        Rule("--kind --pair --stride --expect --padded", needs="--model", hint="--model names one"),
+        Rule(
+            "--kind --pair --stride --expect --padded --each-line", needs="--model", hint="--model names one"
+        ),
         Rule("--padded", needs="--expect", hint=_PADDED),
         Rule("--padded", needs="--file", hint=_PADDED),
         Rule("--padded", excludes="NAME -", hint=_PADDED),
+        Rule("--padded --expect", excludes="--each-line"),
         Rule("TEXT", excludes="--file", hint="give one of them"),
         Rule("TEXT --file", excludes="--seq-len --key-len", hint="give one of them"),
         *STRIDE_RULES,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Literal, cast
 
 from attncli import registry
@@ -16,7 +17,7 @@ from attncli.inputs.token_selection import pick
 from attncli.maps.options import ShowOptions
 from attncli.models.opening import Opened
 from attncli.observers.selection import Selection, parse_selection
-from attncli.record import HeadRole, Kind, Run, Tokens
+from attncli.record import HeadRole, Kind, Observer, Run, Tokens
 from attncli.render import formats_with, listing_formats
 from attncli.view import MatrixGrid, Pooling
 
@@ -39,6 +40,43 @@ class Shown:
     view: MatrixGrid
     run: Run
     pictures: MatrixGrid | None = None
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is to be watched while a source runs, and what follows from it.
+
+    Args:
+        finish: Makes the answer of what the observers have kept.
+        if_signed: Asks in another way, where the weights turn out to have any sign.
+    """
+
+    observers: Sequence[Observer]
+    finish: Callable[[Run], Shown]
+    if_signed: Callable[[], Question] | None = None
+
+    def without_keys(self, keys: Tokens, special: bool, first: bool) -> Question:
+        """Leave special tokens, or the first one, out as keys; what is left of each row has its old sum again.
+
+        Raises:
+            UsageError: No key would be left.
+        """
+        from attncli.maps.left_out import left_out
+
+        observers, told = left_out(self.observers, keys, special=special, first=first)
+        again = self.if_signed
+        return Question(
+            observers,
+            lambda run: self.finish(told(run)),
+            None if again is None else lambda: again().without_keys(keys, special, first),
+        )
+
+    def answer(self, source: Opened) -> Shown:
+        """Run a source and make the answer."""
+        run = source.run(self.observers)
+        if run.signed and self.if_signed is not None:
+            return self.if_signed().answer(source)
+        return self.finish(run)
 
 
 @dataclass(frozen=True)
@@ -74,12 +112,24 @@ class MapRequest:
         Raises:
             AttnCliError: The options contradict each other, or name what is not there; or the answer is too large.
         """
+        return self.question(plan).answer(self.source)
+
+    def question(self, plan: Plan) -> Question:
+        """Return what to watch, and what follows; see `shown`."""
+        asked = self._question(plan)
+        special, first = self.wanted.exclude_special, self.wanted.exclude_first
+        return (
+            asked.without_keys(self.source.axes(self.kind)[1], special, first) if special or first else asked
+        )
+
+    def _question(self, plan: Plan) -> Question:
         formats = plan.formats
         if "pharaoh" in formats:
             from attncli.maps.alignment import aligned
 
             chosen = self.layers, self.heads
-            return Shown(*aligned(self.source, self.kind, chosen, self.wanted, self.texts[0]))
+            observer, links = aligned(self.source, self.kind, chosen, self.wanted, self.texts)
+            return Question([observer], lambda run: Shown(links(run), run))
         if self.wanted.threshold or self.wanted.join or self.wanted.reverse:
             raise UsageError("--threshold, --join and --reverse are for -f pharaoh", "add -f pharaoh")
         queries, keys = self.source.axes(self.kind)
@@ -91,21 +141,21 @@ class MapRequest:
         drawn = formats if self.wanted.pool is not None else formats & formats_with("draws")
         picture = None if how is None or not drawn else self._picture(how, queries, keys)
         if picture is not None and drawn == formats:
-            run = self.source.run([picture])
-            return Shown(self._pooled(picture, run, queries, keys), run)
+            kept = picture
+            return Question([kept], lambda run: Shown(self._pooled(kept, run, queries, keys), run))
         if not self.wanted.words:
             shape = len(queries if rows is None else rows), len(keys if columns is None else columns)
-            refuse_too_many(plan, self._least_maps(), *shape, self.wanted.top, at_least=True)
-        if self._is_list(formats if picture is None else formats - drawn) and columns is None:
-            shown = self._strongest(queries, keys, rows, picture, spans="json" in formats)
-            if not shown.run.signed:
-                return shown
+            refuse_too_many(plan, self.least_maps, *shape, self.wanted.top, at_least=True)
         whole = formats if self.wanted.top is None else formats - listing_formats()
         written = max((_written_bytes(name) for name in whole), default=0)
-        return self._weights(queries, keys, rows, columns, written)
+        weights = partial(self._weights, queries, keys, rows, columns, written)
+        if self._is_list(formats if picture is None else formats - drawn) and columns is None:
+            return self._strongest(queries, keys, rows, picture, weights, spans="json" in formats)
+        return weights()
 
-    def _least_maps(self) -> int:
-        """Return how many maps there will be at least; before the model runs, its heads are not known."""
+    @property
+    def least_maps(self) -> int:
+        """How many maps there will be at least; before the model runs, its heads are not known."""
         layers, heads = self.layers, self.heads
         if heads.named:
             return 1 if heads.merged else len(heads.named)
@@ -148,9 +198,10 @@ class MapRequest:
         keys: Tokens,
         rows: Sequence[int] | None,
         picture: PooledPicture | None,
+        if_signed: Callable[[], Question],
         *,
         spans: bool,
-    ) -> Shown:
+    ) -> Question:
         """List the strongest keys of each row without keeping any other weight.
 
         Args:
@@ -169,14 +220,18 @@ class MapRequest:
         found = StrongestKeys(self.kind, min(self.wanted.top, len(keys)), *chosen, span)
         firsts = FullWeights(self.kind, *chosen, len(keys), rows, [0])
         allowed = AllowedSpans(self.kind, *chosen, len(keys), span) if spans else None
-        observers = [found, firsts, allowed, picture]
-        run = self.source.run([one for one in observers if one is not None])
-        self.layers.refuse_missing(run, self.kind, self.source.depth(self.kind))
-        named, shown = firsts.matrices(), tuple(queries[place] for place in places)
-        matrices = listed_matrices(named, found, allowed, [place - span.start for place in places], len(keys))
-        made, top = provenance(run), self.wanted.top
-        view = weights_view(matrices, run, self.kind, shown, keys, made, top, firsts=named)
-        return Shown(view, run, None if picture is None else self._pooled(picture, run, queries, keys))
+
+        def finish(run: Run) -> Shown:
+            self.layers.refuse_missing(run, self.kind, self.source.depth(self.kind))
+            named, shown = firsts.matrices(), tuple(queries[place] for place in places)
+            its_places = [place - span.start for place in places]
+            matrices = listed_matrices(named, found, allowed, its_places, len(keys))
+            made, top = provenance(run), self.wanted.top
+            view = weights_view(matrices, run, self.kind, shown, keys, made, top, firsts=named)
+            return Shown(view, run, None if picture is None else self._pooled(picture, run, queries, keys))
+
+        observers = [one for one in (found, firsts, allowed, picture) if one is not None]
+        return Question(observers, finish, if_signed)
 
     def _weights(
         self,
@@ -185,7 +240,7 @@ class MapRequest:
         rows: Sequence[int] | None,
         columns: Sequence[int] | None,
         written: int,
-    ) -> Shown:
+    ) -> Question:
         from attncli.maps.views import weights_view
         from attncli.observers import words
         from attncli.observers.weights import FullWeights
@@ -202,20 +257,23 @@ class MapRequest:
             starts = below, beside
         sizes = self.source.depth(self.kind), len(queries), len(keys)
         kept = FullWeights(self.kind, self.layers, self.heads, *sizes, rows, columns, written=written)
-        run = self.source.run([kept])
-        self.layers.refuse_missing(run, self.kind, self.source.depth(self.kind))
-        matrices = kept.matrices()
-        if merging:
-            matrices = tuple(words.merge(matrix, *starts) for matrix in matrices)
-        made, notes = provenance(run), [words.RULE] if merging else []
-        if self.heads.largest:
-            if run.signed:
-                raise UsageError("--head max: these weights have signs", "--head mean")
-            notes.append("of each pair the largest weight of the heads, so that a row need not sum to 1")
-        view = weights_view(matrices, run, self.kind, shown, across, made, self.wanted.top, notes=notes)
-        return Shown(view, run)
 
-    def _between_spans(self, queries: Tokens, keys: Tokens) -> Shown:
+        def finish(run: Run) -> Shown:
+            self.layers.refuse_missing(run, self.kind, self.source.depth(self.kind))
+            matrices = kept.matrices()
+            if merging:
+                matrices = tuple(words.merge(matrix, *starts) for matrix in matrices)
+            made, notes = provenance(run), [words.RULE] if merging else []
+            if self.heads.largest:
+                if run.signed:
+                    raise UsageError("--head max: these weights have signs", "--head mean")
+                notes.append("of each pair the largest weight of the heads, so that a row need not sum to 1")
+            view = weights_view(matrices, run, self.kind, shown, across, made, self.wanted.top, notes=notes)
+            return Shown(view, run)
+
+        return Question([kept], finish)
+
+    def _between_spans(self, queries: Tokens, keys: Tokens) -> Question:
         """Sum the weights between spans of the text; no map of single tokens is kept."""
         from attncli.inputs.named_spans import RULE, overlap, span_tokens, spans_of
         from attncli.maps.views import weights_view
@@ -226,14 +284,17 @@ class MapRequest:
         sizes = self.source.depth(self.kind), len(queries), len(keys)
         places = [span.places for span in down], [span.places for span in across]
         kept = SpanWeights(self.kind, self.layers, self.heads, *sizes, *places)
-        run = self.source.run([kept])
-        self.layers.refuse_missing(run, self.kind, self.source.depth(self.kind))
         notes = [RULE]
         if overlap(across):
             notes.append("some tokens are in several spans, so that a row may sum to more than 1")
         shown = span_tokens(queries, down), span_tokens(keys, across)
-        made, top = provenance(run), self.wanted.top
-        return Shown(weights_view(kept.matrices(), run, self.kind, *shown, made, top, notes=notes), run)
+
+        def finish(run: Run) -> Shown:
+            self.layers.refuse_missing(run, self.kind, self.source.depth(self.kind))
+            made, top = provenance(run), self.wanted.top
+            return Shown(weights_view(kept.matrices(), run, self.kind, *shown, made, top, notes=notes), run)
+
+        return Question([kept], finish)
 
     def _picture(self, how: How, queries: Tokens, keys: Tokens) -> PooledPicture:
         """Make the observer that keeps a pooled picture."""

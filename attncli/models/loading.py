@@ -313,8 +313,9 @@ def _check_device_map(options: LoadOptions) -> None:
         hint = did_you_mean(options.device_map, DEVICE_MAPS)
         raise UsageError(f"--device-map {options.device_map}: unknown device map", hint)
     if find_spec("accelerate") is None:
-        hint = "pip install accelerate (or attncli[big])"
-        raise UsageError("--device-map needs accelerate, which is not installed", hint)
+        raise UsageError(
+            "--device-map needs accelerate, which is not installed", 'pip install "attncli[big]"'
+        )
 
 
 def _place(where: str | Path) -> str | Path:

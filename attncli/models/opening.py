@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
+from attncli import registry
 from attncli.cli.options import GenerationOptions, ModelOptions, OutputOptions, ScratchOptions
 from attncli.cli.output import say
 from attncli.cli.progress import progress
@@ -18,8 +19,6 @@ from attncli.record import Kind, Observer, Run, Tokens
 
 if TYPE_CHECKING:
     from attncli.models.loading import Loaded, LoadOptions
-
-_WHISPER = "for sounds, attncli supports only Whisper models"
 
 
 class Opened(Protocol):
@@ -130,9 +129,8 @@ def check_reads(model: ModelOptions, output: OutputOptions, text: str | None = N
     if takes.text:
         return
     check_exists(text or "")
-    hint = "try: attncli show photo.jpg --model NAME" if "picture" in takes.files else _WHISPER
-    if takes.family == "whisper":
-        hint = "try: attncli show speech.wav --model NAME"
+    examples = [registry.entries("inputs")[kind].attributes["example"] for kind in takes.files]
+    hint = f"try: attncli show {examples[0]} --model NAME" if examples else None
     raise UsageError(f"{safe_label(model.model)} ({takes.family}) takes {takes}, not text", hint)
 
 
@@ -172,6 +170,11 @@ def _open_shipped(name: str, text: str, pair: str | None, model: ModelOptions) -
     from attncli.models.trained import TrainedSource
 
     return TrainedSource(name, text, pair, truncate=model.truncate, verify=not model.no_verify)
+
+
+def is_pretrained(model: ModelOptions) -> bool:
+    """Return whether a pretrained model was named, and none that comes with attncli."""
+    return model.model not in (None, "scratch", *shipped_models())
 
 
 def load_model(model: ModelOptions, output: OutputOptions, device: str | None = None) -> Loaded:

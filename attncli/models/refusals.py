@@ -11,7 +11,7 @@ from pathlib import Path
 from attncli.errors import AttnCliError, ModelError, ReadError, UsageError
 from attncli.labels import safe_label
 from attncli.memory import is_out_of_memory
-from attncli.models.folders import missing_model
+from attncli.models.folders import is_gguf, missing_model
 from attncli.versions import too_old
 
 _SENTENCE = re.compile(r"(.+?[.!?])(?= [^a-z]|$)")
@@ -170,6 +170,9 @@ def _of_the_config(name: str, text: str) -> ModelError | None:
 def _unknown(name: str, error: Exception) -> ModelError:
     if isinstance(error, OSError) and not Path(name).expanduser().exists():
         return missing_model(name, "the hub did not answer, or does not have it")
+    if is_gguf(name):
+        told = f"{safe_label(name)}: no GGUF file that can be read, or cut short: {first_sentence(error)}"
+        return ModelError(told, "download it again")
     old = too_old()
     told = f"{safe_label(name)}: transformers cannot load it: {first_sentence(error)}"
     return ModelError(told, old and f"attncli {old}")

@@ -12,9 +12,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
-from families.configs import lm_model
+from families.configs import accepts, lm_model
 from families.eager import TOLERANCE, compare
-from families.folders import PAIR, RATE, NoProcessor, medium, write_folder
+from families.folders import PAIR, NoProcessor, medium, write_folder
 from families.observing import Everything, source_of
 from families.outcome import Outcome, Wrong
 from torch import Tensor
@@ -47,13 +47,15 @@ def _typed(family: str, model: Any) -> str:
     takes = medium(model)
     head = lm_model(family) if takes == "sound" else None
     whole = model if head is None else head
-    model = model if head is None else head.base_model  # what is shown of a sound is what is written down
+    model = whole  # what is shown of a sound is what is written down
     with TemporaryDirectory() as named:
         folder = Path(named)
         what = write_folder(whole, folder)
         documents = [_show(what, folder, *extra) for extra in _questions(model, takes, head is not None)]
         if has_towers(model.config):
             model = tower(model, family, picture=takes == "picture")
+        if takes == "sound" and head is None and getattr(model.config, "is_encoder_decoder", False):
+            model = model.get_encoder()
         inputs = _inputs(model, takes, Path(what), folder, documents)
     everything = Everything()
     torch.manual_seed(0)
@@ -67,7 +69,7 @@ def _typed(family: str, model: Any) -> str:
 def _questions(model: Any, takes: str, writes: bool) -> Iterator[Sequence[str]]:
     """Give what is typed after the folder: nothing, and for models of two stacks what shows each kind."""
     both = bool(getattr(model.config, "is_encoder_decoder", False))
-    yield ("--key", "all") if writes else ()
+    yield ("--key", "all") if takes == "sound" else ()
     if both and (takes == "text" or writes):
         for kind in ("encoder", "decoder", "cross"):
             yield ("--key", "all", "--kind", kind) if takes == "sound" else ("--pair", PAIR, "--kind", kind)
@@ -102,7 +104,7 @@ def _inputs(model: Any, takes: str, what: Path, folder: Path, documents: Sequenc
     if takes == "text":
         read = ids.get("encoder", ids.get("decoder"))
         return inputs | {"input_ids": read, "attention_mask": torch.ones_like(read)}
-    return inputs | (_looked_at(what, folder) if takes == "picture" else _heard(what, folder))
+    return inputs | (_looked_at(what, folder) if takes == "picture" else _heard(model, what, folder))
 
 
 def _ids(tokens: Sequence[Mapping[str, Any]]) -> Tensor:
@@ -117,16 +119,17 @@ def _looked_at(picture: Path, folder: Path) -> dict[str, Tensor]:
     return {"pixel_values": made["pixel_values"]}
 
 
-def _heard(sound: Path, folder: Path) -> dict[str, Tensor]:
+def _heard(model: Any, sound: Path, folder: Path) -> dict[str, Tensor]:
     import wave
 
     import numpy as np
     from transformers import AutoFeatureExtractor
 
     with wave.open(str(sound), "rb") as file:
-        samples = np.frombuffer(file.readframes(file.getnframes()), "<i2").astype(np.float32) / 32768
-    made = AutoFeatureExtractor.from_pretrained(folder)(samples, sampling_rate=RATE, return_tensors="pt")
-    return {name: value for name, value in made.items() if name in ("input_features", "input_values")}
+        rate, samples = file.getframerate(), np.frombuffer(file.readframes(file.getnframes()), "<i2")
+    extractor = AutoFeatureExtractor.from_pretrained(folder)
+    made = extractor((samples / 32768).astype(np.float32), sampling_rate=rate, return_tensors="pt")
+    return {name: value for name, value in made.items() if accepts(model, name)}
 
 
 def _same(document: Any, everything: Everything) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -39,16 +40,18 @@ def write_folder(model: Any, folder: Path) -> str:
     Raises:
         NoProcessor: None fits.
     """
-    takes = medium(model)
+    takes, rate = medium(model), RATE
     if takes == "picture":
         _image_processor(model).save_pretrained(folder)
     elif takes == "sound":
-        _feature_extractor(model).save_pretrained(folder)
+        extractor = _feature_extractor(model)
+        extractor.save_pretrained(folder)
+        rate = extractor.sampling_rate
     model.save_pretrained(folder)
     write_tokenizer(folder)
     if takes == "text":
         return TEXT
-    return str(_picture(folder / "picture.png") if takes == "picture" else _sound(folder / "sound.wav"))
+    return str(_picture(folder / "picture.png") if takes == "picture" else _sound(folder / "sound.wav", rate))
 
 
 def write_tokenizer(folder: Path) -> None:
@@ -92,17 +95,24 @@ def _feature_extractor(model: Any) -> Any:
     import transformers
     from transformers.models.auto.feature_extraction_auto import FEATURE_EXTRACTOR_MAPPING_NAMES as KNOWN
 
-    config = model.config
-    name = KNOWN.get(config.model_type)
-    if name is None and getattr(model, "main_input_name", "") == "input_values":
-        name = "Wav2Vec2FeatureExtractor"
+    config, samples = model.config, getattr(model, "main_input_name", "") in ("input_values", "audio_values")
+    family = config.model_type
+    parts = [family, *(family.removesuffix(end) for end in ("_encoder", "_audio", "_audio_encoder"))]
+    name = next(
+        (KNOWN[part] for part in parts if part in KNOWN), "Wav2Vec2FeatureExtractor" if samples else None
+    )
+    if name == "Wav2Vec2FeatureExtractor" and not samples:
+        name = "SeamlessM4TFeatureExtractor"  # as all checkpoints of Wav2Vec2-BERT have it
     if name is None:
         raise NoProcessor("transformers names no feature extractor for it")
     wanted: dict[str, Any] = {}
-    bins = getattr(config, "num_mel_bins", None)
+    bins = getattr(getattr(config, "encoder_config", config), "num_mel_bins", None)
     if isinstance(bins, int):
         wanted = {"feature_size": bins, "num_mel_bins": bins}
-    if name == "WhisperFeatureExtractor":
+    if (
+        hasattr(config, "max_source_positions")
+        and "chunk_length" in signature(getattr(transformers, name)).parameters
+    ):
         wanted["chunk_length"] = config.max_source_positions // 50
     if name == "ASTFeatureExtractor":
         wanted["max_length"] = config.max_length
@@ -124,7 +134,7 @@ def _picture(path: Path) -> Path:
     return path
 
 
-def _sound(path: Path) -> Path:
+def _sound(path: Path, rate: int) -> Path:
     import wave
 
     import numpy as np
@@ -132,6 +142,6 @@ def _sound(path: Path) -> Path:
     with wave.open(str(path), "wb") as file:
         file.setnchannels(1)
         file.setsampwidth(2)
-        file.setframerate(RATE)
-        file.writeframes((np.random.default_rng(11).normal(0, 3000, RATE // 2)).astype("<i2").tobytes())
+        file.setframerate(rate)
+        file.writeframes((np.random.default_rng(11).normal(0, 3000, rate // 2)).astype("<i2").tobytes())
     return path

@@ -48,6 +48,9 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "zamba2": {"num_hidden_layers": 4, "layers_block_type": ["linear_attention", "hybrid"] * 2, "num_mem_blocks": 1,
                "attention_head_dim": 16, "attention_hidden_size": 64, "n_mamba_heads": 8, "mamba_headdim": 8,
                "mamba_d_state": 8, "mamba_ngroups": 1, "mamba_expand": 2, "adapter_rank": 8},
+    "audio-spectrogram-transformer": {"max_length": 64, "num_mel_bins": 32},
+    **{name: {"max_source_positions": 100}
+       for name in ("moss_transcribe_diarize_audio", "qwen2_audio_encoder", "voxtral_encoder")},
     "autoformer": {"prediction_length": 4, "context_length": 8, "num_time_features": 2, "lags_sequence": [1, 2]},
     "bailing_hybrid": _FOUR | {"layer_group_size": 2, "n_group": 1, "num_expert_group": 1, "topk_group": 1},
     "bamba": _FOUR | {"attn_layer_indices": [1, 3]},

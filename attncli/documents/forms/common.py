@@ -110,6 +110,20 @@ class Document(TypedDict):
     provenance: Provenance
 
 
+class OfLine(TypedDict):
+    """Which text of many an answer is of, with --each-line."""
+
+    line: NotRequired[Annotated[Positive, about("Number of the text's line, with --each-line.")]]
+    id: NotRequired[Annotated[str | int, about("The id of the JSON object on that line, where it has one.")]]
+
+
+class OfText(OfLine):
+    """The text of such an answer, where it is not in it anyway."""
+
+    text: NotRequired[Annotated[str, about("The text, with --each-line.")]]
+    pair: NotRequired[Annotated[str, about("The second text of a pair, with --each-line.")]]
+
+
 class Place(TypedDict):
     """A head by layer and number."""
 

@@ -13,6 +13,7 @@ from attncli.documents.forms.common import (
     Form,
     Fraction,
     Kind,
+    OfText,
     Positive,
     Real,
     Size,
@@ -241,7 +242,7 @@ class Grid(Document):
     key_tokens: Annotated[list[Token], about("One for each column.")]
 
 
-class Shown(Grid):
+class Shown(Grid, OfText):
     """The JSON of attncli show."""
 
     command: Annotated[Literal["show"], MADE_BY]
@@ -262,7 +263,7 @@ class Shown(Grid):
     ]
 
 
-class Mask(Grid):
+class Mask(Grid, OfText):
     """The JSON of attncli mask."""
 
     command: Annotated[Literal["mask"], MADE_BY]
