@@ -93,6 +93,16 @@ Stride = Annotated[
         help="Read a text that is too long for the model in windows that advance by N tokens.",
     ),
 ]
+Images = Annotated[
+    list[str] | None,
+    typer.Option("--image", metavar="FILE", help="A picture that the text is about; repeatable."),
+    Choices(paths=FILES),
+]
+IMAGE_RULES = (
+    Rule("--image", needs="@pretrained", hint="--model names one"),
+    Rule("--image", excludes="--pair --stride --truncate --fast", hint="leave it out"),
+)
+
 STRIDE_RULES = (
     Rule("--stride", needs="@pretrained", hint="--model names one"),
     Rule(

@@ -69,7 +69,9 @@ def _of_model(pattern: MaskOptions, model: ModelOptions, output: OutputOptions, 
     check_rules((Rule("NAME -", excludes="--file", hint="give one of them"),))
     text = TextInput(pattern.name, pattern.file).read("mask --model …")
     expected = [parse_expectation(one) for one in pattern.expect or ()]
-    source = open_source(text, pattern.pair, model, ScratchOptions(), output, stride=pattern.stride)
+    source = open_source(
+        text, pattern.pair, model, ScratchOptions(), output, stride=pattern.stride, images=pattern.image or ()
+    )
     kind = choose_kind(source.kinds, pattern.kind)
 
     from attncli.maps.mask import mask_question

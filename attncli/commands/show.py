@@ -35,6 +35,7 @@ EXAMPLES = (
     "attncli show --each-line --file corpus.txt -m ./all-minilm-l6-v2 --layer 4 --head 7 --top 5 -o heads.ndjson",
     "attncli show speech.wav -m ./whisper-tiny-en --layer 3 --head 2 -o speech.png",
     "attncli show photo.jpg -m ./dinov2-small --layer -1 --query r7c3 -o photo.png",
+    'attncli show "What is on the table?" --image photo.jpg -m ./llava --layer -1 --head mean --query table -o map.png',
     'echo "The animal was too tired." | attncli show --causal --heads 4',
 )
 
@@ -52,6 +53,7 @@ def show(
     """Run a text through a model and show its attention weights."""
     from attncli.cli.common import choose_kind, plan_output, tell_checks
     from attncli.cli.output import deliver
+    from attncli.maps.image_text import with_pictures
     from attncli.maps.show import MapRequest
     from attncli.models.alignment_heads import spelled_out
     from attncli.models.opening import medium_for, model_name, open_source
@@ -65,14 +67,15 @@ def show(
     plan = plan_output(output, "MatrixGrid", top=choice.top, default=default)
     layers, heads = parse_heads(choice.layer, spelled_out(choice.head, model))
     said = text.read("show")
-    medium = medium_for(said, model, output)
+    medium = None if choice.image else medium_for(said, model, output)
     lay_over = None
     if medium is not None:
         kind_of_input = cast(InputKind, registry.load("inputs", medium))
         opened = kind_of_input.open_input(said, choice, model, output, writing, plan.formats)
         source, choice, lay_over = opened.source, opened.choice, opened.lay_over
     else:
-        source = open_source(said, choice.pair, model, scratch, output, writing, choice.stride)
+        images = choice.image or ()
+        source = open_source(said, choice.pair, model, scratch, output, writing, choice.stride, images)
     kind = choose_kind(source.kinds, choice.kind)
     texts = (said, *(() if choice.pair is None else (choice.pair,)))
     showing = MapRequest(source, kind, layers, heads, choice, laid_over=lay_over is not None, texts=texts)
@@ -80,7 +83,8 @@ def show(
         showing = showing.of_one_head(roles_of(model_name(model, scratch, choice.pair)))
     shown = showing.shown(plan)
     tell_checks(shown.run, output)
-    deliver(shown.view if lay_over is None else lay_over(shown.view), plan, shown.pictures)
+    view = shown.view if lay_over is None else lay_over(shown.view)
+    deliver(with_pictures(view, source, rows_asked=choice.asks_for_rows), plan, shown.pictures)
 
 
 def _each_line(

@@ -224,7 +224,10 @@ def _runs(tokens: Tokens, wanted: str) -> list[Run]:
 
 
 def _called(tokens: Tokens, wanted: str) -> list[Run]:
-    """Find the tokens whose text in the vocabulary or whose label is this: special ones, blanks, parts of words."""
+    """Find the tokens whose text in the vocabulary or whose label is this: special ones, blanks, parts of words.
+
+    Failing that, those of a part of the text: ``img``, ``generated``.
+    """
     if not wanted.strip():
         return [(token.position,) for token in tokens if token.text == wanted]
     for same in (composed, folded):
@@ -232,7 +235,7 @@ def _called(tokens: Tokens, wanted: str) -> list[Run]:
         found = [t for t in tokens if name in (same(t.text.strip()), same(t.label))]
         if found:
             return [(token.position,) for token in found]
-    return []
+    return [(token.position,) for token in tokens if token.segment == wanted.strip()]
 
 
 def _nearest(tokens: Tokens, wanted: str) -> str | None:

@@ -9,8 +9,10 @@ import typer
 
 from attncli.cli.choices import FILES, Choices, entries_of
 from attncli.cli.options import (
+    IMAGE_RULES,
     STRIDE_RULES,
     HeadsOrOne,
+    Images,
     KeyTokens,
     KindName,
     Numbers,
@@ -31,6 +33,7 @@ class ShowOptions:
 
     rules: ClassVar = (
         *STRIDE_RULES,
+        *IMAGE_RULES,
         Rule("--query", excludes="--rows", hint="give one of them"),
         Rule("--spans", excludes="--rows --query --key --words --pool", hint="--spans shows whole spans"),
         Rule("--reverse", needs="--join", hint="add --join grow-diag"),
@@ -85,6 +88,7 @@ class ShowOptions:
     top: Annotated[
         int | None, typer.Option(metavar="K", min=1, help="List only the K strongest keys of each row.")
     ] = None
+    image: Images = None
 
     @property
     def asks_for_rows(self) -> bool:
@@ -113,6 +117,7 @@ class MaskOptions:
         Rule("TEXT", excludes="--file", hint="give one of them"),
         Rule("TEXT --file", excludes="--seq-len --key-len", hint="give one of them"),
         *STRIDE_RULES,
+        *IMAGE_RULES,
     )
 
     name: Annotated[
@@ -148,6 +153,7 @@ class MaskOptions:
     kind: KindName = None
     layer: Numbers = "all"
     stride: Stride = None
+    image: Images = None
     expect: Annotated[
         list[str] | None,
         typer.Option(

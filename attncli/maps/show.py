@@ -149,7 +149,8 @@ class MapRequest:
         whole = formats if self.wanted.top is None else formats - listing_formats()
         written = max((_written_bytes(name) for name in whole), default=0)
         weights = partial(self._weights, queries, keys, rows, columns, written)
-        if self._is_list(formats if picture is None else formats - drawn) and columns is None:
+        over = rows is not None and bool(getattr(self.source, "pictures", ()))
+        if self._is_list(formats if picture is None else formats - drawn) and columns is None and not over:
             return self._strongest(queries, keys, rows, picture, weights, spans="json" in formats)
         return weights()
 

@@ -46,10 +46,12 @@ def open_source(
     output: OutputOptions,
     writing: GenerationOptions | None = None,
     stride: int | None = None,
+    images: Sequence[str] = (),
 ) -> Opened:
     """Open what the user named: a pretrained model, one that comes with attncli, or the untrained one.
 
     Args:
+        images: Names of the pictures that the text is about.
         writing: What the model is to write, and whether the text is a message to it.
         stride: By how many tokens windows advance over a text that is longer than the model reads.
 
@@ -69,6 +71,14 @@ def open_source(
         return _open_shipped(name, text, pair, model)
     assert model.model is not None
     check_reads(model, output, text)
+    if images:
+        with _loading(model, output):
+            from attncli.models.image_text import open_image_text
+
+            seed, verify = scratch.seed or 0, not model.no_verify
+            return open_image_text(
+                model.model, load_options(model), text, images, writing, seed, verify=verify
+            )
     if writing is not None and (writing.generate or writing.chat):
         return _open_writer(text, model, scratch.seed or 0, output, writing)
     if stride is not None:
@@ -108,8 +118,17 @@ def medium_for(text: str, model: ModelOptions, output: OutputOptions) -> str | N
         return None
     who = f"{safe_label(text)} is a {medium}, and {safe_label(model.model)} ({takes.family})"
     if takes.mixed:
-        raise UsageError(f"{who} takes it together with a text only, which attncli cannot show yet")
+        raise UsageError(f"{who} takes it together with a text only", _with_text(text, medium))
     raise UsageError(f"{who} takes {takes}", f"name {models_of(medium)}")
+
+
+def _with_text(name: str, medium: str) -> str | None:
+    """Return the hint that says how a picture goes with a text."""
+    return (
+        None
+        if medium != "picture"
+        else f'try: attncli show "What is this?" --image {safe_label(name)} -m NAME'
+    )
 
 
 def check_reads(model: ModelOptions, output: OutputOptions, text: str | None = None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from inspect import signature
 from pathlib import Path
@@ -9,11 +10,17 @@ from typing import Any
 
 from families.configs import VOCABULARY
 
+from attncli.models.towers import main_input
+
 WORDS = "the animal did not cross street because it was too tired and dogs sleep".split()
 SPECIALS = ["<pad>", "<unk>", "<s>", "</s>", "<mask>", "<x>", "<y>", "<z>"]
 TEXT = " ".join(WORDS)
 PAIR = " ".join(reversed(WORDS[:9]))
 RATE = 16_000
+BYTES = frozenset(
+    {"qwen4_exp", "qwen2", "qwen3_5", "qwen3_5_moe", "qwen3_5_moe_text", "hyperclovax_vision_v2"}
+)
+"""Families whose tokenizers split a text their own way, whatever the file says: they get the words as added tokens."""
 
 
 class NoProcessor(Exception):
@@ -26,7 +33,7 @@ def medium(model: Any) -> str:
     Raises:
         NoProcessor: It takes something else.
     """
-    main = str(getattr(model, "main_input_name", "input_ids"))
+    main = main_input(model)
     for name, known in {"text": ("input_ids",), "picture": ("pixel_values",),
                         "sound": ("input_values", "input_features", "audio_values")}.items():  # fmt: skip
         if main in known:
@@ -48,21 +55,23 @@ def write_folder(model: Any, folder: Path) -> str:
         extractor.save_pretrained(folder)
         rate = extractor.sampling_rate
     model.save_pretrained(folder)
-    write_tokenizer(folder)
+    write_tokenizer(folder, model.config.model_type)
     if takes == "text":
         return TEXT
     return str(_picture(folder / "picture.png") if takes == "picture" else _sound(folder / "sound.wav", rate))
 
 
-def write_tokenizer(folder: Path) -> None:
+def write_tokenizer(folder: Path, family: str = "") -> None:
     """Write a tokenizer that knows the words of the texts; their ids are no special ones."""
-    from tokenizers import Tokenizer, models, pre_tokenizers
+    from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
 
     words = [*SPECIALS, *WORDS]
     words += [f"w{number}" for number in range(len(words), VOCABULARY)]
     made = Tokenizer(models.WordLevel({word: number for number, word in enumerate(words)}, unk_token="<unk>"))
     made.pre_tokenizer = pre_tokenizers.Whitespace()
     made.add_special_tokens(SPECIALS)
+    if family in BYTES:
+        made.add_tokens([AddedToken(word, lstrip=True, single_word=True) for word in WORDS])
     made.save(str(folder / "tokenizer.json"))
     settings = {"tokenizer_class": "TokenizersBackend", "pad_token": "<pad>", "unk_token": "<unk>",
                 "model_input_names": ["input_ids", "attention_mask"]}  # fmt: skip
@@ -79,6 +88,12 @@ def _image_processor(model: Any) -> Any:
     height, width = (size, size) if isinstance(size, int) else tuple(size)[:2]
     family = config.model_type.removesuffix("_vision_model").removesuffix("_vision")
     own = (KNOWN.get(config.model_type) or KNOWN.get(family) or {}).get("pil", "ViTImageProcessorPil")
+    if own.startswith("Siglip2"):
+        return getattr(transformers, own)(patch_size=config.patch_size, max_num_patches=16)
+    if any(name.endswith("grid_thw") for name in inspect.signature(model.forward).parameters):
+        patch = {"patch_size": config.patch_size, "min_pixels": 1024, "max_pixels": 4096}
+        patch |= {"temporal_patch_size": getattr(config, "temporal_patch_size", 1)}
+        return getattr(transformers, own)(**patch)
     wanted = {"size": {"height": height, "width": width}, "do_center_crop": False, "do_pad": False}
     for name in (own, "ViTImageProcessorPil"):
         try:

@@ -140,6 +140,9 @@ class Site(Place):
 Hexadecimal = Annotated[str, Meta(pattern="^([0-9a-f]{2})+$")]
 
 
+Segment = Annotated[str, Meta(pattern=r"^(system|user|assistant|prompt|generated|img\d*)$")]
+
+
 class Token(TypedDict):
     """One position of a text as the model sees it."""
 
@@ -180,10 +183,10 @@ class Token(TypedDict):
     ]
     segment: NotRequired[
         Annotated[
-            Literal["system", "user", "assistant", "prompt", "generated"],
+            Segment,
             about(
                 "The part of a conversation (system, user, assistant) or of a generation (prompt, generated) "
-                "that it belongs to; absent where the text is not divided."
+                "that it belongs to, or the picture (img, img2); absent where the text is not divided."
             ),
         ]
     ]

@@ -149,6 +149,14 @@ class ShownHead(Weights, Placed):
     name: NotRequired[
         Annotated[str, about("A name of its own, where layer and head do not tell it from the others.")]
     ]
+    on_pictures: NotRequired[
+        Annotated[
+            Fraction,
+            about(
+                "Of a text with pictures: mean weight on their tokens, over the rows shown that can see them."
+            ),
+        ]
+    ]
 
 
 class ComparedVariant(Weights, MaybePlaced):
