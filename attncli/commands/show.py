@@ -21,6 +21,7 @@ from attncli.cli.options import (
 )
 from attncli.cli.rules import GIVEN
 from attncli.maps import InputKind
+from attncli.maps.aggregate import AggregateOptions
 from attncli.maps.options import ShowOptions
 
 EXAMPLES = (
@@ -45,6 +46,7 @@ EXAMPLES = (
 def show(
     text: TextInput,
     choice: ShowOptions,
+    together: AggregateOptions,
     lines: BatchedLineOptions,
     model: ModelOptions,
     writing: GenerationOptions,
@@ -59,15 +61,14 @@ def show(
     from attncli.models.alignment_heads import spelled_out
     from attncli.models.opening import medium_for, model_name, open_source
     from attncli.models.shipped import roles_of
-    from attncli.observers.selection import parse_selection
+    from attncli.observers.selection import parse_heads
 
     if lines.each_line:
         _each_line(text, choice, lines, model, scratch, output)
         return
     default = "table" if choice.top is not None else "heatmap"
     plan = plan_output(output, "MatrixGrid", top=choice.top, default=default)
-    layers = parse_selection(choice.layer, "layer")
-    heads = parse_selection(spelled_out(choice.head, model), "head")
+    layers, heads = parse_heads(choice.layer, spelled_out(choice.head, model))
     said = text.read("show")
     medium = None if choice.image else medium_for(said, model, output)
     lay_over = None
@@ -79,10 +80,22 @@ def show(
         images = choice.image or ()
         source = open_source(said, choice.pair, model, scratch, output, writing, choice.stride, images)
     kind = choose_kind(source.kinds, choice.kind)
-    showing = MapRequest(source, kind, layers, heads, choice, laid_over=lay_over is not None)
+    texts = (said, *(() if choice.pair is None else (choice.pair,)))
+    if together.aggregate is not None:
+        from attncli.maps.aggregate import aggregated
+
+        made = aggregated(source, kind, together, choice.query, choice.key, choice.top)
+        tell_checks(made.run, output)
+        deliver(made.view if lay_over is None else lay_over(made.view), plan)
+        return
+    showing = MapRequest(source, kind, layers, heads, choice, laid_over=lay_over is not None, texts=texts)
     if GIVEN.get().keys().isdisjoint(("--model", "--layer", "--head")):
         showing = showing.of_one_head(roles_of(model_name(model, scratch, choice.pair)))
-    shown = showing.measured().shown(plan)
+    if choice.measure != "weight":
+        from attncli.maps.measured import measured_request
+
+        showing = measured_request(showing)
+    shown = showing.shown(plan)
     tell_checks(shown.run, output)
     view = shown.view if lay_over is None else lay_over(shown.view)
     deliver(with_pictures(view, source, rows_asked=choice.asks_for_rows), plan, shown.pictures)
@@ -106,9 +119,9 @@ def _each_line(
     from attncli.maps.show import MapRequest, Question
     from attncli.models.opening import Opened, model_name
     from attncli.models.shipped import roles_of
-    from attncli.observers.selection import parse_selection
+    from attncli.observers.selection import parse_heads
 
-    layers, heads = parse_selection(choice.layer, "layer"), parse_selection(choice.head, "head")
+    layers, heads = parse_heads(choice.layer, choice.head)
     one_head = GIVEN.get().keys().isdisjoint(("--model", "--layer", "--head"))
     roles = roles_of(model_name(model, scratch, lines.pair_field)) if one_head else ()
 

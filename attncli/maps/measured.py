@@ -8,18 +8,40 @@ from dataclasses import replace
 import torch
 
 from attncli.capture.layer_parts import PartsFinder
-from attncli.capture.measures import Measure, MeasureName
+from attncli.capture.measures import MEASURES, Measure, MeasureName
 from attncli.capture.projections import Leaves
-from attncli.errors import UsageError
+from attncli.errors import UsageError, did_you_mean
+from attncli.maps.show import MapRequest
 from attncli.models.generation import GeneratedSource
 from attncli.models.opening import Opened
 from attncli.models.pretrained import PretrainedSource
 from attncli.models.scratch import ScratchSource
 from attncli.models.trained import TrainedSource
 from attncli.models.windows import StridedSource
+from attncli.observers.selection import parse_selection
 from attncli.record import Kind
 
 _Whole = PretrainedSource | TrainedSource | ScratchSource
+
+
+def measured_request(request: MapRequest) -> MapRequest:
+    """Return a request for what ``--measure`` asks for, in place of the weights.
+
+    Raises:
+        AttnCliError: There is no such measure, or not of this.
+    """
+    name, heads = request.wanted.measure, request.heads
+    if name not in MEASURES:
+        raise UsageError(f"--measure {name}: no such measure", did_you_mean(name, MEASURES))
+    if name == "contribution":
+        if request.wanted.head != "all":
+            raise UsageError(
+                "--measure contribution is of a whole layer: its heads' vectors are added up first",
+                "leave out --head, or ask for --measure norm",
+            )
+        heads = parse_selection("all", "head")
+    source, measure = measured(request.source, request.kind, name, raw=request.wanted.raw)
+    return replace(request, source=source, measure=measure, heads=heads)
 
 
 def measured(source: Opened, kind: Kind, name: MeasureName, *, raw: bool) -> tuple[Opened, Measure]:
