@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Kind = Literal["encoder", "decoder", "cross"]
+GridUnit = Literal["weight", "mask", "signed", "share", "size"]
 KINDS: tuple[Kind, ...] = ("encoder", "decoder", "cross")
 
 

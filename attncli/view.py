@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from attncli.record import Provenance, SourceInfo, Tokens
+from attncli.record import GridUnit, Provenance, SourceInfo, Tokens
 
 if TYPE_CHECKING:
     import numpy as np
@@ -122,9 +122,6 @@ class Picture:
     name: str = ""
 
 
-GridUnit = Literal["weight", "mask", "signed", "share", "size"]
-
-
 @dataclass(frozen=True, slots=True)
 class MatrixGrid:
     """Matrices over the same tokens: the answer of ``show`` and ``mask``.
@@ -136,8 +133,8 @@ class MatrixGrid:
         query_tokens: One for each row. A token's `position` is its true one, also where rows were picked.
         key_tokens: One for each column.
         unit: What a value is: ``weight`` (0 to 1), ``mask`` (1 = may attend), or ``signed``: an effective weight of any
-            size and sign, whose rows need not sum to 1 (retention), drawn on a scale that diverges from 0. With a
-            `measure`, ``share`` of its row's sum (0 to 1), or ``size``: a length, from 0 up.
+            size and sign, whose rows need not sum to 1 (retention), drawn on a scale that diverges from 0; ``share``
+            of the row's sum of a `measure` (0 to 1), or ``size``: a length.
         top: Show only this many strongest keys of each row, in formats that list.
         facts: Numbers about each matrix, in the order of `matrices`, to print beside it and to write into JSON
             (for a mask: ``density``, ``keys_per_row``, ``path_length``: None where there is no path), or empty.
@@ -145,7 +142,7 @@ class MatrixGrid:
         picture: Where set, the keys are its patches, after a few special tokens.
         pictures: Where set, some keys are their patches, and the others a text; there is one row.
         about: How to read a matrix.
-        measure: What is shown in place of the weights: ``value``, ``norm``, ``contribution``.
+        measure: What is shown in place of the weights.
         links: Whether what is allowed are the links of an alignment, of target words (rows) and source words.
     """
 

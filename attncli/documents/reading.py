@@ -20,10 +20,10 @@ from attncli.documents.numbers import Entry, matrix_from_json, require_range
 from attncli.errors import AttnCliError, ReadError
 from attncli.labels import safe_label
 from attncli.memory import require_memory
-from attncli.record import Token, Tokens
+from attncli.record import GridUnit, Token, Tokens
 from attncli.render.npz import by_name
 from attncli.terminal import read_standard_input
-from attncli.view import Curves, GridUnit, HeadRanking, Matrix, MatrixGrid, Pooling
+from attncli.view import Curves, HeadRanking, Matrix, MatrixGrid, Pooling
 
 _ZIP = b"PK"
 _NO_RUN = "render draws what show, mask, compare, bench, heads and find wrote with -o run.json or -o run.npz"

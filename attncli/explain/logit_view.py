@@ -43,12 +43,14 @@ def logit_view(
     )
     ranked = sorted(found.heads, key=lambda one: -abs(one.logit))
     listed = ranked[: top or LISTED]
-    tables = (_sum(found, header), _heads(listed, run, header), _networks(found, header, top or LISTED))
+    tables = [_sum(found, header), _heads(listed, run, header)]
+    if found.feed_forward:
+        tables.append(_networks(found, header, top or LISTED))
     return HeadRanking(
         header,
         Column("logit", digits=3),
         _maps(found),
-        tables,
+        tuple(tables),
         _data(found, header),
         _document(found, run, row, token),
     )

@@ -67,6 +67,9 @@ class FindOptions:
     """Among which heads."""
 
     panel: ClassVar[str] = "Heads"
+    rules: ClassVar = (
+        Rule("--measure", excludes="--examples --alignments", unless="weight", hint="it is for one text"),
+    )
 
     pair: PairText = None
     kind: KindName = None
@@ -76,3 +79,12 @@ class FindOptions:
         int | None,
         typer.Option(metavar="K", min=1, help="Only the first K heads; 10 by default in readable tables."),
     ] = None
+    measure: Annotated[
+        str,
+        typer.Option(
+            metavar="WHAT",
+            help="Rank by what heads take from the word, not by the weight: value (‖α·v‖) or norm (‖α·v·W_O‖), "
+            "as shares of each row's sum.",
+        ),
+        Choices(("weight", "value", "norm")),
+    ] = "weight"

@@ -33,6 +33,7 @@ class TextSearch:
         spans: Where they stand.
         tokens: Number of the text's tokens.
         command: What shows a head on this text, up to the head.
+        measure: What stands in the weights' place.
     """
 
     question: WordPairQuery
@@ -40,6 +41,7 @@ class TextSearch:
     spans: tuple[Span, Span]
     tokens: int
     command: str
+    measure: str = "weight"
 
 
 def link_view(
@@ -59,6 +61,7 @@ def link_view(
     )
     document = {
         "by": by,
+        **({} if search.measure == "weight" else {"measure": search.measure}),
         "source": asdict(run.source),
         "corpus": {"texts": 1, "tokens": search.tokens, "rows": len(question.queries[question.query])},
         "searched": _searched_words(search),
@@ -91,6 +94,11 @@ def _link_notes(search: TextSearch) -> list[str]:
     first = "one of these words is the first token, on which many heads of causal models rest: their average is high"
     return [
         f"{stands}; {about}",
+        *(
+            []
+            if search.measure == "weight"
+            else [f"for weight read the share of the row's {search.measure}: what is carried (--measure)"]
+        ),
         *([first] if question.leans_on_first else []),
         WORDS_RULE,
         f'place 1: "{key}" is the strongest word for "{query}"; itself and special tokens do not count',

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from attncli.cli.common import choose_kind, provenance
 from attncli.cli.options import ModelOptions, OutputOptions, ScratchOptions
-from attncli.errors import UsageError
+from attncli.errors import UsageError, did_you_mean
 from attncli.find.options import FindOptions, WordOptions
 from attncli.labels import safe_label
 from attncli.models.opening import Opened, open_source
@@ -49,7 +49,8 @@ class Search:
         given = _quoted(text) if file is None else f"--file {_quoted(file)}"
         pair = "" if self.wanted.pair is None else f" --pair {_quoted(self.wanted.pair)}"
         kind = "" if self.wanted.kind is None else f" --kind {self.wanted.kind}"
-        return f"attncli show {given} -m {_quoted(self.model.model or '')}{pair}{kind}"
+        measure = "" if self.wanted.measure == "weight" else f" --measure {self.wanted.measure}"
+        return f"attncli show {given} -m {_quoted(self.model.model or '')}{pair}{kind}{measure}"
 
 
 def check_words(words: WordOptions, model: ModelOptions) -> None:
@@ -83,6 +84,7 @@ def rank_in_text(
     kind = choose_kind(source.kinds, wanted.kind)
     texts = _texts_of(source, kind, text, wanted.pair)
 
+    from attncli.capture.measures import MEASURES
     from attncli.find.word_pair import links
     from attncli.find.word_pair_view import TextSearch, link_view
     from attncli.observers.word_pairs import WordWeights
@@ -90,10 +92,19 @@ def rank_in_text(
     axes = source.axes(kind)
     spans, question = _question(axes, texts, kind, (query, key))
     kept = WordWeights(kind, search.layers, search.heads, source.depth(kind), question.pairs)
+    measure, known = wanted.measure, MEASURES[1:3]
+    if measure in known:
+        from attncli.maps.measured import measured
+
+        source, _ = measured(source, kind, measure, raw=False)
+    elif measure != "weight":
+        hint = did_you_mean(measure, ("weight", *known))
+        raise UsageError(f"--measure {measure}: find has no such measure", hint)
     run = source.run([kept])
     search.layers.refuse_missing(run, kind, source.depth(kind))
     names = [one[span.sequence][span.start : span.end] for one, span in zip(texts, spans, strict=True)]
-    asked = TextSearch(question, (names[0], names[1]), spans, len(axes[0]), search.show_command(text, file))
+    command = search.show_command(text, file)
+    asked = TextSearch(question, (names[0], names[1]), spans, len(axes[0]), command, measure)
     found = links(question, kept.found())
     return link_view(found, asked, run, provenance(run), wanted.top), run
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from attncli.labels import safe_label
 from attncli.maps.hints import what_to_look_at
-from attncli.record import Kind, Provenance, Run, SourceInfo, Tokens
-from attncli.view import NO_COLUMN, GridUnit, Header, Listed, Matrix, MatrixGrid, Pooling
+from attncli.record import GridUnit, Kind, Provenance, Run, SourceInfo, Tokens
+from attncli.view import NO_COLUMN, Header, Listed, Matrix, MatrixGrid, Pooling
 
 if TYPE_CHECKING:
     from attncli.capture.measures import Measure

@@ -80,3 +80,16 @@ def test_the_residual_of_cross_attention_is_no_keys(cli: Cli, tiny_marian: str) 
     options = ("--pair", "it was", "--kind", "cross", "--measure", "contribution")
     result = cli("show", TEXT, "-m", tiny_marian, *options)
     assert result.code == 2 and "belongs to none of the keys" in result.err
+
+
+def test_find_ranks_heads_by_what_they_carry(cli: Cli, tiny_llama: str) -> None:
+    words = ("--from", "tired", "--to", "animal", "-m", tiny_llama, "--json")
+    weights, carried = (
+        json.loads(cli("find", TEXT, *words, *more).out) for more in ((), ("--measure", "norm"))
+    )
+    first = carried["heads"][0]
+    shown = ("show", TEXT, "-m", tiny_llama, "--layer", str(first["layer"]), "--head", str(first["head"]))
+    share = json.loads(cli(*shown, "--measure", "norm", "--json").out)["attention"][0]["weights"][4][1]
+    assert (carried["measure"], "measure" in weights) == ("norm", False)
+    assert first["metrics"]["weight"] == pytest.approx(share, rel=1e-5)
+    assert carried["heads"] != weights["heads"]

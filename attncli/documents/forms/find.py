@@ -214,6 +214,12 @@ class FoundLinks(Found):
     """Heads that link two words of a text."""
 
     by: Annotated[Literal["excess", "weight"], about("The metric that heads are ranked by.")]
+    measure: NotRequired[
+        Annotated[
+            Literal["value", "norm"],
+            about("What stands in the weights' place, as shares of each row's sum; absent for the weights."),
+        ]
+    ]
     searched: SearchedWords
     heads: Annotated[list[LinkingHead], Meta(min_length=1), about("Heads in ranked order.")]
 
