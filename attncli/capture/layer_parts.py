@@ -18,7 +18,7 @@ from torch import Tensor
 from attncli.attention.operation import AttentionOperation
 from attncli.capture.frozen_maps import Frozen, freeze
 from attncli.capture.output_projection import OutputProjection, Sum, find_output_projection, find_sum
-from attncli.capture.projections import Leaf, Leaves, same, shaped, tolerance
+from attncli.capture.projections import Leaf, Leaves, multiple, same, shaped, tolerance
 from attncli.record import AttentionLayer, Kind, Request
 
 
@@ -32,6 +32,7 @@ class LayerParts:
         sum: Where it is added to the residual stream; None where no such sum was seen.
         after: The norm that the sum goes through before it is the stream; None where the sum itself goes on.
         unsure: Why the sum is not known to be what goes on; empty where it is.
+        factor: What the layer multiplies its parts' outputs by before they are added.
     """
 
     projection: OutputProjection
@@ -39,6 +40,7 @@ class LayerParts:
     sum: Sum | None
     after: Frozen | None
     unsure: str = ""
+    factor: float = 1.0
 
     @property
     def branch_output(self) -> Float[Tensor, "positions model_dim"]:
@@ -66,7 +68,27 @@ def find_parts(before: Sequence[Leaf], after: Sequence[Leaf], heads: Tensor) -> 
             return LayerParts(projection, branch, found, None)
         norm, unsure = _norm_after(after, found)
         return LayerParts(projection, branch, found, norm, unsure)
-    return LayerParts(projection, None, None, None)
+    return _scaled(before, after, projection) or LayerParts(projection, None, None, None)
+
+
+def _scaled(before: Sequence[Leaf], after: Sequence[Leaf], projection: OutputProjection) -> LayerParts | None:
+    """Find a layer that multiplies its output by one number before it is added."""
+    output = projection.output
+    known = (shaped(leaf.input, output.shape) for leaf in before)
+    streams = [stream for stream in known if stream is not None and bool(stream.any())]
+    for place, leaf in enumerate(after[projection.place + 1 :], projection.place + 1):
+        total = shaped(leaf.input, output.shape)
+        if total is None:
+            continue
+        for stream in streams:
+            factor = multiple(total - stream, output)
+            if factor is not None:
+                every = torch.full_like(output[0], factor, dtype=torch.float64)
+                scales = torch.ones_like(output[:, 0], dtype=torch.float64)
+                branch = Frozen(every, torch.zeros_like(every), scales, centred=False)
+                found = Sum(stream, total, place, None)
+                return LayerParts(projection, branch, found, *_norm_after(after, found, factor), factor)
+    return None
 
 
 def _branches(
@@ -83,8 +105,11 @@ def _branches(
                 yield frozen, made, place
 
 
-def _norm_after(after: Sequence[Leaf], found: Sum) -> tuple[Frozen | None, str]:
+def _norm_after(after: Sequence[Leaf], found: Sum, factor: float = 1.0) -> tuple[Frozen | None, str]:
     """Tell whether a sum goes on as it is or normed: by what the next part's output is added to.
+
+    Args:
+        factor: What the next part's output is multiplied by.
 
     Returns:
         The norm, or None where the sum itself goes on; and why this is not known, where it is not.
@@ -105,9 +130,8 @@ def _norm_after(after: Sequence[Leaf], found: Sum) -> tuple[Frozen | None, str]:
         if total is None:
             continue
         for norm, base in ((None, found.total), *norms):
-            rest = total - base
-            if not same(rest + base, base, near) and any(
-                same(one[:1] + base[:1], total[:1], near) and same(one + base, total, near)
+            if not same(total, base, near) and any(
+                same(base[:1] + factor * one[:1], total[:1], near) and same(base + factor * one, total, near)
                 for one in outputs
                 if one is not None and one is not base and bool(one.any())
             ):

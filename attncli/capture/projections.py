@@ -13,6 +13,9 @@ from torch import Tensor, nn
 _SAME = 1e-4
 """How far two numbers that should be the same may be apart, relative to the largest of them."""
 
+_MULTIPLE = 1e-3
+"""How far a tensor may be from the multiple of another, relative to its own length."""
+
 _SHORT_FLOATS = 2e-2
 """Likewise for half-precision floats."""
 
@@ -115,6 +118,14 @@ def same(one: Tensor, other: Tensor, tolerance: float = _SAME) -> bool:
     """Return whether two matrices are the same, each row by the measure of its own largest number."""
     one, other = one.float(), other.float()
     return bool(((one - other).abs().amax(-1) <= tolerance * other.abs().amax(-1).clamp(min=1e-6)).all())
+
+
+def multiple(one: Tensor, other: Tensor) -> float | None:
+    """Return what a tensor is times another, as a whole; None where it is not, or next to nothing."""
+    size = float(other.square().sum())
+    factor = float((one * other).sum()) / size if size else 0.0
+    near = float((one - factor * other).norm()) <= _MULTIPLE * float(one.norm())
+    return factor if near and abs(factor) > _MULTIPLE else None
 
 
 def tolerance(tensor: Tensor) -> float:

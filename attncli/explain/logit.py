@@ -206,7 +206,8 @@ class _Stream:
             rest = stream - before.stream - before.added
             limit = _NEAR * float(stream.abs().amax())
             network = float(rest.abs().amax()) > limit
-            given = (float((rest - output).abs().amax()) <= limit for output in before.outputs)
+            factor = before.parts.factor
+            given = (float((rest - factor * output).abs().amax()) <= limit for output in before.outputs)
             if not network or any(given):
                 self.layers[-1] = replace(before, outputs=(), network=network)
                 return

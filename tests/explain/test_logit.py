@@ -61,6 +61,10 @@ def total(found: Attribution) -> float:
         ("gpt_neox", {}),
         ("cohere", GROUPED | {"logit_scale": 0.25}),
         ("mixtral", GROUPED | {"num_local_experts": 4}),
+        (
+            "granite",
+            GROUPED | {"residual_multiplier": 0.3, "embedding_multiplier": 2.0, "logits_scaling": 3.0},
+        ),
     ],
 )
 def test_the_parts_sum_to_the_models_own_logit(folder: Write, family: str, changes: dict[str, Any]) -> None:
@@ -110,7 +114,6 @@ def test_a_model_without_feed_forward_networks_has_none_in_the_sum() -> None:
 @pytest.mark.parametrize(
     ("family", "changes", "why"),
     [
-        ("granite", GROUPED | {"residual_multiplier": 0.3}, "was not seen"),
         ("lfm2", GROUPED | {"layer_types": ["conv", "full_attention", "conv"]}, "no attention"),
         (
             "lfm2",

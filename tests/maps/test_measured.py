@@ -148,6 +148,18 @@ def test_a_norm_of_the_layers_output_is_folded_in_by_its_scale(folder: Callable[
         seen.output.attentions[LAYER], seen.made["value"], layer.self_attn.o_proj).norm(dim=-1))  # fmt: skip
 
 
+def test_one_number_that_the_layers_output_is_multiplied_by_is_folded_in(folder: Callable[..., str]) -> None:
+    source = open_model(
+        folder("granite", num_key_value_heads=2, residual_multiplier=0.3), TEXT, options=EXACT
+    )
+    ours = shown(source, "decoder", "contribution")
+    seen = Seen(source, **_llama(source.loaded.model))
+    output = source.loaded.model.layers[LAYER].self_attn.o_proj
+    together = 0.3 * vectors(seen.output.attentions[LAYER], seen.made["value"], output).sum(0)
+    together += torch.diag_embed(seen.given["block"].T).permute(1, 2, 0)
+    _same(ours[0], together.norm(dim=-1))
+
+
 def test_parallel_blocks_leave_the_feed_forward_network_out(folder: Callable[..., str]) -> None:
     source = open_model(folder("gpt_neox"), TEXT, options=EXACT)
     ours = shown(source, "decoder", "contribution")
