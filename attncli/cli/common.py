@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 from attncli import __version__
 from attncli.cli.options import ARGV, COLORMAPS, OutputOptions
@@ -46,22 +47,23 @@ def plan_output(
     """
     if output.json and output.format not in ("auto", "json"):
         raise UsageError(f"--json and --format {output.format} contradict each other")
-    if output.colormap not in COLORMAPS:
-        raise UsageError(
-            f"--colormap {output.colormap}: no such colours", did_you_mean(output.colormap, COLORMAPS)
-        )
+    look = replace(look := output.picture.look(), colormap=output.colormap or look.colormap)
+    colormap = look.colormap or COLORMAPS[0]
+    if colormap not in COLORMAPS:
+        raise UsageError(f"--colormap {colormap}: no such colours", did_you_mean(colormap, COLORMAPS))
     wish = OutputRequest(
         format="json" if output.json else output.format,
         outputs=tuple(output.output or ()),
         color=output.color,
         width=output.width,
         quiet=output.quiet,
-        colormap=output.colormap,
+        colormap=colormap,
         raw_tokens=output.raw_tokens,
         csv_safe=output.csv_safe,
         no_clobber=output.no_clobber,
         yes_large=output.yes_large,
-        dpi=output.dpi,
+        dpi=look.dpi or 150,
+        look=look,
     )
     found = plan(wish, view, default=default)
     if top is not None and formats_with("draws") >= found.formats:

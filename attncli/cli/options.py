@@ -23,13 +23,14 @@ from attncli.cli.choices import (
     completer,
     entries_of,
 )
+from attncli.cli.picture_options import NO_WISHES, PictureOptions
 from attncli.errors import ReadError, UsageError
 from attncli.labels import as_utf8, safe_label
 from attncli.terminal import COLOR_CHOICES, read_standard_input
 
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
-COLORMAPS = ("viridis", "cividis", "magma", "grey")
+COLORMAPS = ("viridis", "cividis", "magma", "inferno", "plasma", "grey", "light")
 DEVICES = ("cpu", "cuda", "mps")
 
 _TEXTS = ("TEXT", "TOKENS", "TOKEN", "WORD")
@@ -65,7 +66,7 @@ def spread(function: Callable[..., None]) -> Callable[..., None]:
         values |= {name: as_utf8(values[name]) for name in texts if values[name] is not None}
         arguments = {}
         for name, group in groups.items():
-            arguments[name] = group(**{f.name: values.pop(f.name) for f in fields(group)})
+            arguments[name] = _filled(group, values)
         function(**values, **arguments)
 
     keyword_only = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in parameters]
@@ -75,10 +76,24 @@ def spread(function: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
+def _filled(group: Any, values: dict[str, Any]) -> Any:
+    """Make a group of its options' values, and the groups in it of theirs."""
+    hints = get_type_hints(group)
+    return group(
+        **{
+            f.name: _filled(hints[f.name], values) if is_dataclass(hints[f.name]) else values.pop(f.name)
+            for f in fields(group)
+        }
+    )
+
+
 def _parameters_of(group: Any) -> list[inspect.Parameter]:
     hints = get_type_hints(group, include_extras=True)
     found = []
     for f in fields(group):
+        if is_dataclass(hints[f.name]):
+            found += _parameters_of(hints[f.name])
+            continue
         default = inspect.Parameter.empty if f.default is MISSING else f.default
         kind = inspect.Parameter.KEYWORD_ONLY
         annotation = hints[f.name]
@@ -295,15 +310,16 @@ class OutputOptions:
         int | None, typer.Option(metavar="CELLS", help="Width of text; the terminal's by default.")
     ] = None
     colormap: Annotated[
-        str, typer.Option(metavar="NAME", help="viridis, cividis, magma or grey."), Choices(COLORMAPS)
-    ] = "viridis"
+        str | None,
+        typer.Option(metavar="NAME", help=f"{', '.join(COLORMAPS)} (0 is white); viridis by default."),
+        Choices(COLORMAPS),
+    ] = None
     raw_tokens: Annotated[
         bool, typer.Option("--raw-tokens", help="Show the vocabulary's own forms (Ġthe, ##ed).")
     ] = False
     csv_safe: Annotated[
         bool, typer.Option("--csv-safe", help="Defuse cells that a spreadsheet takes for formulas.")
     ] = False
-    dpi: Annotated[int, typer.Option(metavar="N", min=20, max=1200, help="Resolution of PNG files.")] = 150
     no_clobber: Annotated[bool, typer.Option("--no-clobber", help="Never overwrite a file.")] = False
     yes_large: Annotated[
         bool, typer.Option("--yes-large", help="Write more than 10 million numbers as text.")
@@ -317,6 +333,7 @@ class OutputOptions:
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say on stderr what was checked.")] = False
     debug: Annotated[bool, typer.Option("--debug", help="Show a traceback when something fails.")] = False
     no_progress: Annotated[bool, typer.Option("--no-progress", help="No signs of life on stderr.")] = False
+    picture: PictureOptions = NO_WISHES
 
 
 def _from_command_line(text: str) -> str:

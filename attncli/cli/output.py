@@ -15,6 +15,7 @@ from attncli import registry
 from attncli.errors import ClosedPipe, TooLargeError, UsageError, WriteError, did_you_mean
 from attncli.labels import safe_label, visible_controls
 from attncli.render import Format, Options, formats_with, listing_formats
+from attncli.render.look import PLAIN, Look
 from attncli.terminal import Abilities, abilities, silence
 from attncli.view import MatrixGrid, View
 
@@ -42,6 +43,7 @@ class OutputRequest:
     no_clobber: bool = False
     yes_large: bool = False
     dpi: int = 150
+    look: Look = PLAIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,7 +377,13 @@ def _options_for_file(to: Plan) -> Options:
 
 def _options(to: Plan) -> Options:
     wish = to.wish
-    return Options(colormap=wish.colormap, raw_tokens=wish.raw_tokens, csv_safe=wish.csv_safe, dpi=wish.dpi)
+    return Options(
+        colormap=wish.colormap,
+        raw_tokens=wish.raw_tokens,
+        csv_safe=wish.csv_safe,
+        dpi=wish.dpi,
+        look=wish.look,
+    )
 
 
 def _reason(error: OSError) -> str:

@@ -1,0 +1,98 @@
+"""A text as a picture, each token on the colour of its weight: one block for each query."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from attncli.render import Options
+from attncli.render.picture.fonts import picture_label
+from attncli.render.picture.page_layout import (
+    Page,
+    break_lines,
+    colormap,
+    ink,
+    letters,
+    norm,
+    note_texts,
+    quiet,
+    scale_room,
+    text_width,
+)
+from attncli.render.picture.sheet import Sheet, draw_sheet, line_height
+from attncli.render.running_text import Piece, ShadedRow, pieces_of, shaded_rows, text_scale
+from attncli.render.terminal.colors import is_light
+from attncli.view import MatrixGrid
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_WIDTH = 5.6
+_SIZE = 1.25
+"""The text's letters, as a part of ordinary ones."""
+
+
+def draw_running_text(grid: MatrixGrid, options: Options) -> Figure:
+    """Draw the text once for each query, with the strongest keys named below. The colours are light, unless named."""
+    options = replace(options, colormap=options.look.colormap or "light")
+    scale = text_scale(grid, options)
+    pieces, rows = pieces_of(grid), list(shaded_rows(grid, options, scale))
+
+    def make(width: float) -> Sheet:
+        sheet = Sheet(width)
+        for row in rows:
+            y = sheet.height + line_height(0.7)
+            sheet.text(0, y, row.heading, color=quiet())
+            bottom = _flow(sheet, pieces, row, y + line_height(0.6))
+            for line in break_lines(f"strongest: {row.strongest}", width, letters()):
+                bottom += line_height()
+                sheet.text(0, bottom, line, color=quiet())
+            sheet.height = bottom + line_height()
+        return sheet
+
+    def _flow(sheet: Sheet, pieces: Sequence[Piece], row: ShadedRow, top: float) -> float:
+        """Write the text from a height on, and return the height of its end."""
+        line, x = line_height(_SIZE) * 1.12, 0.0
+        y = top + line / 2
+        for piece in pieces:
+            text = picture_label(piece.text) if piece.text.strip() else piece.text
+            width = (
+                text_width(text, letters(_SIZE)) if text.strip() else text_width("n n", letters(_SIZE)) / 3
+            )
+            width = width if text else 0.0
+            if x and x + width > sheet.width:
+                x, y = 0.0, y + line
+                width = width if text.strip() else 0.0
+            weight = None if piece.column is None else row.weights[piece.column]
+            color = ink() if piece.column is None or weight is not None else quiet()
+            if weight is not None and text.strip() and weight == weight:
+                red, green, blue, _ = colors(norm(scale)(weight), bytes=True)
+                color = "black" if is_light((int(red), int(green), int(blue))) else "white"
+                ground = f"#{red:02x}{green:02x}{blue:02x}"
+                sheet.box(x, y - 0.46 * line, width, 0.9 * line, ground)
+            sheet.text(x, y, piece.text, size=_SIZE, color=color)
+            x += width
+            if piece.breaks:
+                x, y = 0.0, y + line
+        return y + line / 2
+
+    colors = colormap(options, scale)
+    figure, page, _ = draw_sheet(
+        make,
+        _WIDTH,
+        lambda sheet: Page(
+            left=0.14,
+            width=sheet.width,
+            right=scale_room(scale),
+            below=0.05,
+            height=max(sheet.height, 1.0),
+            title=grid.header.title,
+            about="",
+            notes=note_texts(grid),
+            look=options.look,
+        ),
+        options.look,
+    )
+    page.color_bar(figure, options, scale)
+    return figure
