@@ -61,7 +61,10 @@ class Scale:
         """Numbers to write beside a colour bar."""
         if self.of_weights and not self.linear:
             return 0, 0.05, 0.25, 0.5, 1
-        return self._quarters
+        if not self.linear:
+            return self._quarters
+        above = even_values(self.high)
+        return tuple([*(-value for value in above[:0:-1]), *above] if self.signed else above)
 
     @property
     def strongest(self) -> str:
@@ -138,6 +141,8 @@ def scales_of(grid: MatrixGrid, look: Look) -> list[Scale]:
     if grid.unit != "signed" or not any(matrix.label for matrix in grid.matrices):
         return [common] * len(grid.matrices)
     plain = with_look(WEIGHTS, look)
+    if any((matrix.label or "").endswith("difference") for matrix in grid.matrices):
+        common = replace(common, name="difference of weights")
     return [plain if _is_plain(matrix) else common for matrix in grid.matrices]
 
 
@@ -156,7 +161,7 @@ def with_look(scale: Scale, look: Look) -> Scale:
 
 
 def ranking_scale(view: HeadRanking) -> Scale:
-    """Return the one scale of all maps of a ranking: 0 to 1 for shares, otherwise to the largest number."""
+    """Return the one scale of all maps of a ranking: 0 to 1 for large shares, otherwise to the largest number."""
     import numpy as np
 
     found = np.concatenate([map_.values.ravel() for map_ in view.maps] or [np.zeros(0, np.float32)])
@@ -165,7 +170,7 @@ def ranking_scale(view: HeadRanking) -> Scale:
     if np.min(found, initial=0) < 0:
         return replace(signed_scale(float(np.max(np.abs(found)))), name=name, linear=True)
     largest = float(np.max(found, initial=0))
-    if largest <= 1 and view.metric.unit in ("", "weight", "share"):
+    if 0.5 < largest <= 1 and view.metric.unit in ("", "weight", "share"):
         largest = 1.0
     return Scale(name, high=largest or 1.0, linear=True)
 
@@ -198,6 +203,17 @@ def largest_size(matrices: Iterable[Matrix]) -> float:
         high, low = np.max(values, initial=0, where=counted), np.min(values, initial=0, where=counted)
         found = max(found, float(high), -float(low))
     return found
+
+
+def even_values(high: float) -> list[float]:
+    """Return the values to name on an axis from 0: from four to eight, a round step apart.
+
+    >>> even_values(5.9)
+    [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
+    """
+    step = 10.0 ** math.floor(math.log10(high))
+    step = next(step / part for part in (0.5, 1, 2, 4, 5, 10) if high / (step / part) >= 4)
+    return [index * step for index in range(math.floor(high / step + 1e-9) + 1)]
 
 
 def short_number(value: float) -> str:

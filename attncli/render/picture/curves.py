@@ -21,6 +21,7 @@ from attncli.render.picture.page_layout import (
     quiet,
     text_width,
 )
+from attncli.render.scales import even_values
 from attncli.view import Curve, Curves, Plot
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p")
 _QUIET = "#8a8a8a"
 
 _WIDTH, _HEIGHT = 4.5, 3.0
+_NARROWEST = 1.4
 _GAP = 0.12
 _LINE = 1.4
 """Letters from one name to the next below it."""
@@ -66,9 +68,11 @@ def draw_curves(view: Curves, options: Options) -> Figure:
         line = letters(_LINE) * POINT
         height = max(_HEIGHT * stretch, longest * line)
         names = max(map(_names_width, view.plots), default=0)
-        room = _Room(_WIDTH * stretch, height, letters(6.8) * POINT, letters(3.6) * POINT, names)
-        wide, high = room.left + room.width + names, room.above + height + letters(4.7) * POINT
-        across = best_columns(max(len(view.plots), 1), wide, high, options.look, 3 / 2)
+        room = _Room(_WIDTH * stretch, height, letters(6.8) * POINT, letters(3) * POINT, names)
+        wide, high = room.left + room.width + names, room.above + height + letters(4.2) * POINT
+        across = best_columns(
+            max(len(view.plots), 1), wide, high, options.look, 3 / 2, room.left + names + _NARROWEST
+        )
         down = -(-len(view.plots) // across) or 1
         title, notes = view.header.title, list(view.header.notes)
         page = Page(0.1, across * wide, 0.0, 0.0, down * high, title, "", notes, options.look)
@@ -80,7 +84,7 @@ def draw_curves(view: Curves, options: Options) -> Figure:
     for number, plot in enumerate(view.plots):
         down, right = divmod(number, across)
         left = right * page.width / across + room.left
-        top = down * (room.above + room.height + letters(4.7) * POINT) + room.above
+        top = down * (room.above + room.height + letters(4.2) * POINT) + room.above
         axes = page.axes(figure, left, top, room.width, room.height)
         _draw(axes, plot, styles, room.width)
         _write_names(axes, plot, styles, room)
@@ -197,7 +201,7 @@ def _set_ticks(axes: Axes, plot: Plot, width: float) -> None:
     axes.set_xticks(
         shown, labels=[f"{value:,.0f}" for value in shown], size=letters(), color=ink(), parse_math=False
     )
-    ticks = _even_values(axes.get_ylim()[1]) if plot.linear else _round_values(plot.unit, *axes.get_ylim())
+    ticks = even_values(axes.get_ylim()[1]) if plot.linear else _round_values(plot.unit, *axes.get_ylim())
     axes.yaxis.set_minor_locator(NullLocator())
     axes.set_yticks(
         ticks,
@@ -233,17 +237,6 @@ def _round_values(unit: str, low: float, high: float) -> list[float]:
     digits = (1,) if math.log10(high / low) > 1.9 else (1, 2, 5)
     values = (float(f"{digit}e{power}") for power in powers for digit in digits)
     return [value for value in values if low <= value <= high]
-
-
-def _even_values(high: float) -> list[float]:
-    """Return the values to name on an axis from 0: from four to eight, a round step apart.
-
-    >>> _even_values(5.9)
-    [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
-    """
-    step = 10.0 ** math.floor(math.log10(high))
-    step = next(step / part for part in (0.5, 1, 2, 4, 5, 10) if high / (step / part) >= 4)
-    return [index * step for index in range(math.floor(high / step) + 1)]
 
 
 def _value(value: float, unit: str) -> str:

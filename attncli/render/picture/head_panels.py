@@ -43,7 +43,7 @@ def draw_head_panels(view: HeadRanking, options: Options) -> Figure:
         cell, left, above = _cell(view) * stretch, letters(4) * POINT + 0.1, letters(3.4) * POINT
         width = left + max(0.8 * stretch, cell * max((len(map_.heads) for map_ in view.maps), default=1))
         height = above + cell * max((len(map_.layers) for map_ in view.maps), default=1)
-        across = best_columns(len(view.maps) or 1, width, height, options.look)
+        across = best_columns(len(view.maps) or 1, width, height, options.look, least=left + 1.2)
         down = -(-len(view.maps) // across) or 1
         page = Page(
             left=0.1,

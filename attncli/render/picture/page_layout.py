@@ -38,6 +38,7 @@ _NARROWEST = 4.2
 _COMFORTABLE = 8.5
 """Inches: the letters of a wider page grow with it, since it will be made smaller to be looked at."""
 _LARGEST_LETTERS = 1.5
+_LARGEST_STRETCH = 6.0
 _OPTION = re.compile(
     r"(?<![\w-])--?[a-z][\w-]*|\battncli\b|(?<!\w)(?:~|\.{0,2})/[\w.]|\.(?:npz|json|txt|jsonl)\b"
 )
@@ -188,7 +189,7 @@ class Page:
         """Add the scale at the right of the drawing, from `top` inches below its upper edge."""
         from matplotlib.cm import ScalarMappable
 
-        height = min(height or self.height, 2.4 * max(1, self.height / 5))
+        height = height or min(self.height, max(2.4, 0.6 * self.height))
         axes = self.axes(figure, self.width + 0.2, top, 0.13, height)
         bar = figure.colorbar(ScalarMappable(norm(scale), colormap(options, scale)), cax=axes)
         bar.outline.set_visible(False)
@@ -231,14 +232,23 @@ def fitted(look: Look, laid: Callable[[float], tuple[Page, T]]) -> tuple[Page, T
             return page, rest
         matplotlib.rcParams["font.size"] *= min(_LARGEST_LETTERS, page.full_width / _COMFORTABLE)
         return laid(1.0)
-    stretch = 1.0
-    for _ in range(6):  # what stands beside the drawing depends on its size, a little
-        stretch = max(0.02, stretch * laid(stretch)[0].stretch)
-    return laid(stretch)
+    # What stands beside the drawing depends on its size, and not evenly: labels come and go.
+    sizes = [_LARGEST_STRETCH * 0.9**step for step in range(60)]
+    fitting = next((size for size in sizes if laid(size)[0].stretch >= 1), sizes[-1])
+    for finer in (1.08, 1.04, 1.02):
+        if laid(fitting * finer)[0].stretch >= 1:
+            fitting *= finer
+    return laid(fitting)
 
 
-def best_columns(count: int, width: float, height: float, look: Look, target: float = 4 / 3) -> int:
+def best_columns(
+    count: int, width: float, height: float, look: Look, target: float = 4 / 3, least: float = 0.0
+) -> int:
     """Return how many of some equal panels should stand side by side for a page of a good shape, without many gaps.
+
+    Args:
+        target: How many times as wide as high the page should be, where its size is not given.
+        least: Inches across that a panel needs at least.
 
     >>> [best_columns(count, 1, 1, Look()) for count in (3, 4, 8, 9, 12)]
     [3, 2, 4, 3, 4]
@@ -253,7 +263,8 @@ def best_columns(count: int, width: float, height: float, look: Look, target: fl
         shape = columns * width / (rows * height) / target
         return abs(math.log(shape)) + 3 * (1 - count / (rows * columns))
 
-    return min(range(1, count + 1), key=badness)
+    most = count if look.size is None or not least else min(count, max(1, int(look.size[0] / least)))
+    return min(range(1, most + 1), key=badness)
 
 
 def facts_only(notes: Iterable[str]) -> list[str]:

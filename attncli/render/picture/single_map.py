@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from attncli.axis_cells import even_cuts
@@ -111,9 +112,30 @@ def _natural_cell(grid: MatrixGrid) -> float:
 
 def _about(grid: MatrixGrid) -> str:
     """Return the line below the title: which matrix it is, how to read it, its facts."""
-    facts = fact_texts(grid.facts[0]) if grid.facts else []
+    facts = (
+        []
+        if not grid.facts
+        else mask_facts(grid.facts[0])
+        if grid.unit == "mask"
+        else fact_texts(grid.facts[0])
+    )
     how = [grid.about] if grid.picture is not None else [MASK_TEXT] if grid.unit == "mask" else []
     return " · ".join([*_untold_names(grid), *how, *facts])
+
+
+def mask_facts(facts: Mapping[str, object]) -> list[str]:
+    """Tell in plain words how much of a mask is filled.
+
+    >>> mask_facts({"density": 0.385, "keys_per_row": {"min": 1, "median": 4.0, "max": 4}})
+    ['38 % of the pairs', '1–4 keys a row']
+    """
+    density, keys = facts.get("density"), facts.get("keys_per_row")
+    said = [f"{100 * density:.2g} % of the pairs"] if isinstance(density, float) else []
+    counts = [keys["min"], keys["max"]] if isinstance(keys, Mapping) else keys
+    if isinstance(counts, Sequence) and counts:
+        low, high = min(counts), max(counts)
+        said.append(f"{low if low == high else f'{low:,}–{high:,}'} key{'s' * (high != 1)} a row")
+    return said
 
 
 def add_scale(page: Page, figure: Figure, unit: str, scale: Scale, options: Options) -> None:
@@ -218,7 +240,7 @@ def write_numbers(
         if (text := scale.text(float(matrix.values[row, column]))).strip("-.0")
     }
     widest = max((text_width(text, letters(0.9), "bold") for text in texts.values()), default=0)
-    size = letters(0.9) * min(1, 0.9 * cell / widest) if widest else letters(0.9)
+    size = letters(0.9) * min(1, 0.82 * cell / widest) if widest else letters(0.9)
     if size < LEAST_FONT or not options.look.numbers:
         return
     largest = largest_of_rows(matrix) if bold else set()

@@ -15,6 +15,7 @@ from attncli.render.picture.page_layout import (
     POINT,
     Page,
     break_lines,
+    facts_only,
     ink,
     letters,
     quiet,
@@ -31,8 +32,8 @@ _CELLS = 60
 """Characters across a diagram."""
 _CELL = 0.62
 """Inches of a character, as a part of a letter's height in inches."""
-_BESIDE = 7.4
-"""A sheet this wide has the steps beside the diagram."""
+_NARROWEST = 3.6
+"""Inches that the steps need beside the diagram; otherwise they stand below it."""
 _BAR = 0.9
 
 
@@ -54,7 +55,7 @@ def draw_steps(view: Steps | Table, options: Options) -> Figure:
     def make(width: float) -> Sheet:
         sheet = Sheet(width)
         diagram = _diagram(view.flow, options)
-        beside = not alone and width >= diagram.width + 3.6
+        beside = not alone and width >= diagram.width + _NARROWEST
         sheet.add(diagram, max(0.0, (width - diagram.width) / 2) if not beside else 0.0, 0.0)
         if not alone:
             left = diagram.width + 0.5 if beside else 0.0
@@ -125,8 +126,8 @@ def _told(steps: Sequence[Step], width: float) -> Sheet:
     for count, step in enumerate(steps, 1):
         y = sheet.height + line_height(0.5 if count == 1 else 1.1)
         sheet.text(0, y, f"{count}. {step.name}", weight="bold", size=1.1)
-        shape = f"   → {step.shape}" if step.shape else ""
-        for text, color in [(step.formula + shape, ink()), *((about, quiet()) for about in step.about)]:
+        formula = "; ".join(step.formula.split("   ")) + (f" → {step.shape}" if step.shape else "")
+        for text, color in [(formula, ink()), *((about, quiet()) for about in facts_only(step.about))]:
             for line in break_lines(picture_label(text), width, letters()):
                 y += line_height()
                 sheet.text(0, y, line, color=color)
@@ -146,44 +147,59 @@ def _step_width(step: Step) -> float:
     return max((_table_width(table) for table in step.tables), default=0.0)
 
 
-def _table_width(table: Table, size: float = 1.0) -> float:
-    widths = _widths(table, size)
-    return sum(widths) + 1.5 * letters(size) * POINT * (len(widths) - 1)
+def _table_width(table: Table, size: float = 1.0, *, folded: bool = False) -> float:
+    widths = _widths(table, size, folded=folded)
+    return sum(widths) + _gap(size) * (len(widths) - 1)
 
 
-def _widths(table: Table, size: float) -> list[float]:
+def _gap(size: float) -> float:
+    return 1.5 * letters(size) * POINT
+
+
+def _widths(table: Table, size: float, *, folded: bool) -> list[float]:
+    """Return each column's width in inches.
+
+    Args:
+        folded: Whether headings are broken at each space.
+    """
     found = []
     for place, column in enumerate(table.columns):
         texts = [] if column.bar else [people_text(row[place], column) for row in table.rows]
-        name = widest([column_title(column, Options())], size, "bold")
+        heading = column_title(column, Options())
+        name = widest(heading.split(" ") if folded else [heading], size, "bold")
         found.append(max(_BAR if column.bar else 0, name, widest(texts, size)))
     return found
 
 
 def _table(table: Table, width: float) -> Sheet:
     """Write a table in letters so small that it is no wider than asked for, and cut what still is."""
-    size = 0.95
-    while _table_width(table, size) > width and letters(size - 0.05) >= LEAST_FONT:
+    size, folded = 0.95, _table_width(table, 0.95) > width
+    while _table_width(table, size, folded=folded) > width and letters(size - 0.05) >= LEAST_FONT:
         size -= 0.05
-    widths, gap = _widths(table, size), 1.5 * letters(size) * POINT
+    widths, gap = _widths(table, size, folded=folded), _gap(size)
     over = sum(widths) + gap * (len(widths) - 1) - width
     if over > 0:
         longest = max(range(len(widths)), key=widths.__getitem__)
         widths[longest] = max(widths[longest] - over, 0.2)
+    names = [
+        break_lines(column_title(column, Options()), room * 1.01, letters(size), "bold")
+        for column, room in zip(table.columns, widths, strict=True)
+    ]
     sheet, line, left = Sheet(width), line_height(size), 0.0
+    top = line * max(map(len, names))
     for place, (column, room) in enumerate(zip(table.columns, widths, strict=True)):
-        right = is_right(table, place)
-        x, align = (left + room, "right") if right else (left, "left")
-        sheet.text(x, line / 2, column_title(column, Options()), size=size, weight="bold", align=align)
+        x, align = (left + room, "right") if is_right(table, place) else (left, "left")
+        for number, name in enumerate(reversed(names[place])):
+            sheet.text(x, top - (number + 0.5) * line, name, size=size, weight="bold", align=align)
         for number, row in enumerate(table.rows):
-            y = (number + 1.8) * line
+            y = top + (number + 0.8) * line
             if column.bar:
                 sheet.box(left, y - 0.3 * line, _BAR * _share(row[place]), 0.6 * line, ALLOWED)
             else:
                 sheet.text(x, y, _cut(row[place], column, room, size), size=size, align=align)
         left += room + gap
-    sheet.line((0.0, 1.1 * line), (min(left - gap, width), 1.1 * line))
-    sheet.height = (len(table.rows) + 1.6) * line
+    sheet.line((0.0, top + 0.1 * line), (min(left - gap, width), top + 0.1 * line))
+    sheet.height = top + (len(table.rows) + 0.6) * line
     return sheet
 
 

@@ -24,8 +24,8 @@ _STOPS: Mapping[str, str] = {
     "light": "ffffff dfeaf6 bcd5ec 93bde0 68a1d0 417fb9 275f9c 16427a 0a2654",
     "grey": "1c1c1c 303030 424242 545454 666666 787878 8a8a8a 9e9e9e b2b2b2 c6c6c6 dadada ececec ffffff",
 }
-"""Evenly spaced colours, joined by straight lines. In *light*, for paper, 0 is white. Grey starts above black, so that 0
-is no black ground."""
+"""Evenly spaced colours, joined by straight lines. In *light*, for paper, 0 is white. Grey starts above black, so
+that 0 is no black ground."""
 
 _RAMPS_256: Mapping[str, tuple[int, ...]] = {
     "viridis": (53, 54, 60, 31, 37, 43, 114, 155, 226),
