@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from attncli.labels import safe_label, visible_controls
+from attncli.record import Token
 from attncli.render import Options
-from attncli.render.grid_text import is_time, place_names, placed_label, strongest_keys
+from attncli.render.grid_text import is_time, place_names, strongest_keys, token_labels
 from attncli.render.scales import Scale, largest_size, signed_scale, with_look
 from attncli.view import MatrixGrid
 from attncli.written import written
@@ -80,6 +81,12 @@ def pieces_of(grid: MatrixGrid) -> list[Piece]:
     return [piece for piece in found if piece.text or piece.breaks]
 
 
+def _named(token: Token, options: Options) -> str:
+    """Name a token as it stands in the text, with its position."""
+    label = token_labels((token,), options)[0]
+    return f"“{label.strip('·‿') or label}” ({token.position})"
+
+
 def _lines(text: str, column: int | None = None) -> Iterator[Piece]:
     """Yield a text's lines; of a token with several, the first that is not empty has its colour."""
     lines = text.split("\n")
@@ -106,10 +113,10 @@ def shaded_rows(grid: MatrixGrid, options: Options, scale: Scale) -> Iterator[Sh
                 for column, value in zip(rows[row].columns, rows[row].values, strict=True)
                 if (text := scale.text(value)).strip("-.0")
             ]
-            said = (f"{placed_label(grid.key_tokens[column], options)} {text}" for column, text in best)
+            said = (f"{_named(grid.key_tokens[column], options)} {text}" for column, text in best)
             values = matrix.values[row].tolist()
             yield ShadedRow(
-                " · ".join(filter(None, [name, f"row {placed_label(token, options)} attends to"])),
+                " · ".join(filter(None, [name, f"{_named(token, options)} attends to"])),
                 tuple(value if may else None for value, may in zip(values, allowed, strict=True)),
                 " · ".join(said),
                 frozenset(column for column, _ in best),

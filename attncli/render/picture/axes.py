@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 MOST_LABELS = 48
 _LONGEST_LABEL = 24
+_LARGEST_SHARE = 0.22
+"""Of a page of a given width, how much its labels may take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,18 +63,20 @@ def token_axis(tokens: Tokens, options: Options, cell: float) -> Axis:
     """
     if is_time(tokens):
         return _time_axis(tokens, cell)
-    smallest = least_letters()
+    smallest, most = least_letters(), _LONGEST_LABEL
+    if options.look.size is not None:
+        most = max(8, min(most, int(_LARGEST_SHARE * options.look.size[0] / (0.55 * letters() * POINT))))
     labels, positions = token_labels(tokens, options), [token.position for token in tokens]
     size = min(letters(1.1), cell / POINT * 0.82)
     if size >= smallest and len(labels) <= MOST_LABELS:
-        return Axis(tuple(range(len(labels))), tuple(map(_short, labels)), size, cell)
+        return Axis(tuple(range(len(labels))), tuple(_short(label, most) for label in labels), size, cell)
     if len(labels) > 1 and positions[-1] - positions[0] >= len(labels):
         return _pooled_axis(positions, cell, smallest)
     step = round_step(smallest * 1.5 * POINT / cell, len(labels))
     places = tuple(range(0, len(labels), step))
     return Axis(
         places,
-        tuple(_short(placed_label(tokens[place], options)) for place in places),
+        tuple(_short(placed_label(tokens[place], options), most) for place in places),
         1.08 * smallest,
         step * cell,
     )
@@ -111,12 +115,12 @@ def round_step(least: float, length: int) -> int:
     return next(int(size) for size in sizes if size >= least and size == int(size))
 
 
-def _short(label: str) -> str:
+def _short(label: str, most: int) -> str:
     """Make a label fit for a picture, and cut it: of its characters, or of the numbers that stand for them."""
     from attncli.labels import fit
 
-    room = _LONGEST_LABEL
-    while len(said := picture_label(fit(label, room))) > _LONGEST_LABEL and room > 1:
+    room = most
+    while len(said := picture_label(fit(label, room))) > most and room > 1:
         room -= 1
     return said
 

@@ -38,7 +38,7 @@ _NARROWEST = 1.4
 _GAP = 0.12
 _LINE = 1.4
 """Letters from one name to the next below it."""
-_POWER = re.compile(r"\^(-?[\d.]+)")
+_POWER = re.compile(r"\^(-?\d+(?:\.\d*[1-9])?)(?:\.0+)?")
 _RAISED = str.maketrans("-0123456789.", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹·")
 
 

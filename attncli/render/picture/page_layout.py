@@ -207,7 +207,9 @@ class Page:
 def _scale_name(scale: Scale, height: float) -> list[str]:
     """Return a scale's name in one line, or in two where it would be longer than the scale."""
     line = f"{scale.name} ({scale.form})"
-    return [line] if text_width(line, letters(0.9)) <= height else [scale.name, scale.form]
+    if text_width(line, letters(0.9)) <= height:
+        return [line]
+    return [part for text in (scale.name, scale.form) for part in break_lines(text, height, least_letters())]
 
 
 def scale_room(scale: Scale | None) -> float:
@@ -332,6 +334,11 @@ def text_width(text: str, size: float, weight: str = "normal") -> float:
         text, FontProperties(size=size, weight=weight), False
     )
     return float(width) * POINT
+
+
+def flowing_width(text: str, size: float) -> float:
+    """Measure a text in inches where the next one follows at once: without rounding letters to whole dots."""
+    return text_width(text, 20 * size) / 20
 
 
 @cache

@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING
 from attncli.render import Options
 from attncli.render.picture.fonts import picture_label
 from attncli.render.picture.page_layout import (
+    POINT,
     Page,
     break_lines,
     colormap,
+    flowing_width,
     ink,
     letters,
     norm,
     note_texts,
     quiet,
     scale_room,
-    text_width,
 )
 from attncli.render.picture.sheet import Sheet, draw_sheet, line_height
 from attncli.render.running_text import Piece, ShadedRow, pieces_of, shaded_rows, text_scale
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 _WIDTH = 5.6
 _SIZE = 1.25
 """The text's letters, as a part of ordinary ones."""
+_BLANK = 0.32
 
 
 def draw_running_text(grid: MatrixGrid, options: Options) -> Figure:
@@ -57,10 +59,8 @@ def draw_running_text(grid: MatrixGrid, options: Options) -> Figure:
         y = top + line / 2
         for piece in pieces:
             text = picture_label(piece.text) if piece.text.strip() else piece.text
-            width = (
-                text_width(text, letters(_SIZE)) if text.strip() else text_width("n n", letters(_SIZE)) / 3
-            )
-            width = width if text else 0.0
+            blank = _BLANK * letters(_SIZE) * POINT * len(text)
+            width = flowing_width(text, letters(_SIZE)) if text.strip() else blank
             if x and x + width > sheet.width:
                 x, y = 0.0, y + line
                 width = width if text.strip() else 0.0
@@ -71,7 +71,8 @@ def draw_running_text(grid: MatrixGrid, options: Options) -> Figure:
                 color = "black" if is_light((int(red), int(green), int(blue))) else "white"
                 ground = f"#{red:02x}{green:02x}{blue:02x}"
                 sheet.box(x, y - 0.46 * line, width, 0.9 * line, ground)
-            sheet.text(x, y, piece.text, size=_SIZE, color=color)
+            if text.strip():
+                sheet.text(x, y, piece.text, size=_SIZE, color=color)
             x += width
             if piece.breaks:
                 x, y = 0.0, y + line

@@ -44,7 +44,7 @@ def _flowed(pieces: Sequence[Piece], row: ShadedRow, pen: Pen, width: int) -> li
             used = 0
             runs = runs[1:] if runs and not runs[0][0].strip() else runs
         for text, style in runs:
-            for part in wrap(text, width, None) if cells(text) > width else [text]:
+            for part in _parts(text, width):
                 if used and used + cells(part) > width:
                     lines.append([])
                     used = 0
@@ -54,6 +54,13 @@ def _flowed(pieces: Sequence[Piece], row: ShadedRow, pen: Pen, width: int) -> li
             lines.append([])
             used = 0
     return lines
+
+
+def _parts(text: str, width: int) -> list[str]:
+    """Cut a text that is longer than a line, whatever it is made of."""
+    if cells(text) <= width:
+        return [text]
+    return wrap(text.replace(" ", "\u00a0"), width, None)
 
 
 def _words(pieces: Sequence[Piece]) -> list[list[Piece]]:
