@@ -73,7 +73,7 @@ STYLES: Mapping[str, Look] = {
 def size_of(text: str) -> tuple[float, float | None]:
     """Read a size as inches.
 
-    >>> size_of("4x3in"), size_of("5.08 cm")
+    >>> size_of("4x3in"), size_of("2 in")
     ((4.0, 3.0), (2.0, None))
 
     Raises:

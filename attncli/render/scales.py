@@ -187,7 +187,7 @@ def metric_title(metric: Column) -> str:
 
 def signed_scale(largest: float) -> Scale:
     """Return the scale that diverges from 0 to ± the largest absolute value; to ±1 where all are 0."""
-    return Scale("effective weight (signed)", -(largest or 1.0), largest or 1.0)
+    return Scale("effective weight", -(largest or 1.0), largest or 1.0)
 
 
 def largest_size(matrices: Iterable[Matrix]) -> float:

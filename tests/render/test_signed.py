@@ -187,7 +187,7 @@ def test_a_picture_diverges_symmetrically_with_a_labelled_bar() -> None:
     assert image.norm([-2, -0.5, 0, 2]).tolist() == [0, 0.25, 0.5, 1]
     assert image.get_array().mask.tolist() == [[False, False], [False, True]]
     assert [text.get_text() for text in axes.texts] == ["-.50", "2.0"]
-    assert bar.get_ylabel().startswith("effective weight (signed)")
+    assert bar.get_ylabel().startswith("effective weight")
     assert [label.get_text() for label in bar.get_yticklabels()] == ["-2.0", "-.50", "0", ".50", "2.0"]
 
 

@@ -199,8 +199,8 @@ class Page:
         axes.minorticks_off()
         axes.tick_params(labelsize=letters(), length=2, colors=quiet())
         name = _scale_name(scale, height)
-        longest = max(text_width(line, letters(0.9)) for line in name)
-        size = max(LEAST_FONT, letters(0.9) * min(1.0, height / longest))
+        longest = max(flowing_width(line, letters(0.9)) for line in name)
+        size = letters(0.9) * min(1.0, height / longest)
         axes.set_ylabel("\n".join(name), size=size, color=quiet(), parse_math=False)
 
 
@@ -209,7 +209,7 @@ def _scale_name(scale: Scale, height: float) -> list[str]:
     line = f"{scale.name} ({scale.form})"
     if text_width(line, letters(0.9)) <= height:
         return [line]
-    return [part for text in (scale.name, scale.form) for part in break_lines(text, height, least_letters())]
+    return [part for text in (scale.name, scale.form) for part in break_lines(text, height, LEAST_FONT)]
 
 
 def scale_room(scale: Scale | None) -> float:

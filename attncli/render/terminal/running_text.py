@@ -29,7 +29,7 @@ def draw_running_text(grid: MatrixGrid, options: Options) -> list[Line]:
         lines.append([])
     if pen.paints:
         return [*lines, *legend(pen, set())]
-    return [*lines, [("[ ] the strongest keys", "")]]
+    return [*lines, [("[ ] strongest keys", "")]]
 
 
 def _flowed(pieces: Sequence[Piece], row: ShadedRow, pen: Pen, width: int) -> list[Line]:
