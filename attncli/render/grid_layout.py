@@ -57,7 +57,7 @@ def arrange(matrices: Sequence[Matrix], columns: Callable[[int, int], int]) -> l
 def _alike(matrices: Sequence[Matrix]) -> int:
     """Return how many labelled matrices each head has, where all have as many and more than one; 0 otherwise."""
     counts = Counter((matrix.layer, matrix.head) for matrix in matrices)
-    same = len(set(counts.values())) == 1 and labelled(matrices)
+    same = len(set(counts.values())) == 1 and len(counts) < len(matrices) and labelled(matrices)
     return next(iter(counts.values())) if same and all(layer is not None for layer, _ in counts) else 0
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from attncli.memory import human_bytes
@@ -15,6 +15,7 @@ from attncli.render.picture.page_layout import (
     POINT,
     Page,
     best_columns,
+    break_lines,
     fitted,
     ink,
     letters,
@@ -68,7 +69,9 @@ def draw_curves(view: Curves, options: Options) -> Figure:
         line = letters(_LINE) * POINT
         height = max(_HEIGHT * stretch, longest * line)
         names = max(map(_names_width, view.plots), default=0)
-        room = _Room(_WIDTH * stretch, height, letters(6.8) * POINT, letters(3) * POINT, names)
+        width = _WIDTH * stretch
+        lines = max((len(_title_lines(plot, width + names)) for plot in view.plots), default=1)
+        room = _Room(width, height, letters(6.8) * POINT, letters(1.4 + 1.7 * lines) * POINT, names)
         wide, high = room.left + room.width + names, room.above + height + letters(4.2) * POINT
         across = best_columns(
             max(len(view.plots), 1), wide, high, options.look, 3 / 2, room.left + names + _NARROWEST
@@ -79,6 +82,7 @@ def draw_curves(view: Curves, options: Options) -> Figure:
         return page, (room, across)
 
     page, (room, across) = fitted(options.look, laid)
+    page, room = _filled(page, room, -(-len(view.plots) // across) or 1)
     figure = page.figure()
     styles = _styles(view.plots)
     for number, plot in enumerate(view.plots):
@@ -86,9 +90,20 @@ def draw_curves(view: Curves, options: Options) -> Figure:
         left = right * page.width / across + room.left
         top = down * (room.above + room.height + letters(4.2) * POINT) + room.above
         axes = page.axes(figure, left, top, room.width, room.height)
-        _draw(axes, plot, styles, room.width)
+        _draw(axes, plot, styles, room)
         _write_names(axes, plot, styles, room)
     return figure
+
+
+def _title_lines(plot: Plot, room: float) -> list[str]:
+    title = f"{plot.title} (bits)" if plot.unit == "bits" else plot.title
+    return break_lines(title, room, letters(1.2))
+
+
+def _filled(page: Page, room: _Room, down: int) -> tuple[Page, _Room]:
+    """Make plots higher, up to squares, where a page of a given height has room."""
+    higher = max(0.0, min(page.spare_height / down, room.width - room.height))
+    return replace(page, height=page.height + higher * down), replace(room, height=room.height + higher)
 
 
 def _styles(plots: Sequence[Plot]) -> dict[str, _Style]:
@@ -124,10 +139,10 @@ def raised(text: str) -> str:
     return _POWER.sub(lambda found: found[1].translate(_RAISED), text)
 
 
-def _draw(axes: Axes, plot: Plot, styles: dict[str, _Style], width: float) -> None:
+def _draw(axes: Axes, plot: Plot, styles: dict[str, _Style], room: _Room) -> None:
     axes.set_xscale("log", base=2)
     axes.set_yscale("linear" if plot.linear else "log")
-    title = f"{plot.title} (bits)" if plot.unit == "bits" else plot.title
+    title = "\n".join(_title_lines(plot, room.width + room.names))
     axes.set_title(title, size=letters(1.2), color=ink(), loc="left", pad=8, parse_math=False)
     axes.set_xlabel(plot.x_name, size=letters(1.1), color=quiet(), parse_math=False)
     for curve in plot.curves:
@@ -145,7 +160,7 @@ def _draw(axes: Axes, plot: Plot, styles: dict[str, _Style], width: float) -> No
         )
     _set_limits(axes, plot)
     _draw_slopes(axes, plot)
-    _set_ticks(axes, plot, width)
+    _set_ticks(axes, plot, room.width)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     axes.grid(True, color=_QUIET, alpha=0.25, linewidth=0.6)

@@ -42,6 +42,7 @@ _LARGEST_STRETCH = 6.0
 _OPTION = re.compile(
     r"(?<![\w-])--?[a-z][\w-]*|\battncli\b|(?<!\w)(?:~|\.{0,2})/[\w.]|\.(?:npz|json|txt|jsonl)\b"
 )
+_MACHINE = re.compile(r"^noise: |GFLOP/s")
 _ASIDE = re.compile(r"\s*\([^()]*(?<![\w-])--[a-z][^()]*\)")
 
 
@@ -126,6 +127,11 @@ class Page:
         return _PAD + lines * letters() * POINT + 0.08
 
     @property
+    def spare_height(self) -> float:
+        """How many inches of a page of a given height the drawing leaves empty."""
+        return max(0.0, self._full_height - self._foot - self.height - self._head)
+
+    @property
     def stretch(self) -> float:
         """How many times as large the drawing can be on a page of a given size."""
         assert self.look.size is not None
@@ -163,8 +169,7 @@ class Page:
     ) -> Axes:
         """Add axes at a place of the drawing, measured from its upper left corner; all of it by default."""
         width, height = width or self.width, height or self.height
-        spare = self._full_height - self._foot - self.height - self._head
-        lower = self._foot + max(spare, 0) / 2 + self.height - top - height
+        lower = self._foot + self.spare_height / 2 + self.height - top - height
         aside = max(self.full_width - self.left - self.width - self.right, 0) / 2 if self.look.size else 0
         box = ((self.left + aside + left), lower, width, height)
         sides = (self.full_width, self._full_height) * 2
@@ -270,7 +275,7 @@ def best_columns(
 
 
 def facts_only(notes: Iterable[str]) -> list[str]:
-    """Leave out of notes what is about the program: options, commands, files.
+    """Leave out of notes what is about the program or the machine: options, commands, files, its load.
 
     >>> facts_only(["above 3 errors (--threshold)", "the adapter is applied: --no-adapter leaves it out"])
     ['above 3 errors', 'the adapter is applied']
@@ -279,9 +284,15 @@ def facts_only(notes: Iterable[str]) -> list[str]:
     """
     kept = []
     for note in notes:
-        parts = [part for part in re.split(r"(?<=[;:]) ", _ASIDE.sub("", note)) if not _OPTION.search(part)]
-        if parts and not _OPTION.search(re.split(r"[;:] ", _ASIDE.sub("", note))[0]):
-            kept.append(" ".join(parts).rstrip(";: "))
+        if _MACHINE.search(note):
+            continue
+        clauses = []
+        for clause in _ASIDE.sub("", note).split("; "):
+            parts = clause.split(": ")
+            about = next((place for place, part in enumerate(parts) if _OPTION.search(part)), len(parts))
+            clauses.append(": ".join(parts[:about]))
+        if clauses[0]:
+            kept.append("; ".join(filter(None, clauses)))
     return kept
 
 
