@@ -69,7 +69,7 @@ class Parameter:
         """
         value = self._convert(text)
         if self.choices and value not in self.choices:
-            raise UsageError(f"{self.name}={text}: no such choice", did_you_mean(text, self.choices))
+            raise UsageError(f"{self.name}={text}: unknown value", did_you_mean(text, self.choices))
         if isinstance(value, int | float) and not isinstance(value, bool):
             self._check_range(value, text)
         return value

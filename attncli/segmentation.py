@@ -95,3 +95,13 @@ def _found(there: str, goal: str, places: list[tuple[int, int]]) -> Iterator[tup
         if whole:
             yield places[at][0], places[last][1]
         at = there.find(goal, at + 1)
+
+
+def is_punctuation(text: str) -> bool:
+    """Return whether a text is nothing but punctuation marks, as Unicode has them.
+
+    >>> is_punctuation(" ."), is_punctuation("it's"), is_punctuation("")
+    (True, False, False)
+    """
+    marks = text.strip()
+    return bool(marks) and all(unicodedata.category(character)[0] == "P" for character in marks)

@@ -75,7 +75,7 @@ def color_mode(tty: bool, color: str, environ: Mapping[str, str]) -> tuple[Color
     ('truecolor', 'FORCE_COLOR=3')
     """
     if color not in COLOR_CHOICES:
-        raise UsageError(f"--color {color}: no such choice", did_you_mean(color, COLOR_CHOICES))
+        raise UsageError(f"--color {color}: unknown value", did_you_mean(color, COLOR_CHOICES))
     if color == "never":
         return "none", "--color never"
     able, why = _terminal_colors(environ)

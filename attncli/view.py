@@ -108,14 +108,18 @@ class Picture:
     Args:
         pixels: ``(height, width, 3)`` uint8, as the model saw it.
         rows: How many patches it has down.
-        columns: How many it has across; they are the last keys, row by row.
-        query: Which row of the matrices is drawn.
+        columns: How many it has across.
+        query: Which row of the matrices is drawn; None for each by itself.
+        places: Which keys the patches are, row by row; the last ones where empty.
+        name: What it is called, where there are several, or a text beside it.
     """
 
     pixels: NDArray[np.uint8]
     rows: int
     columns: int
-    query: int
+    query: int | None
+    places: tuple[int, ...] = ()
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +139,7 @@ class MatrixGrid:
             (for a mask: ``density``, ``keys_per_row``, ``path_length``: None where there is no path), or empty.
         pooled: Where set, a row and a column stand for as many positions as there are up to the next one's.
         picture: Where set, the keys are its patches, after a few special tokens.
+        pictures: Where set, some keys are their patches, and the others a text; there is one row.
         about: How to read a matrix.
     """
 
@@ -147,6 +152,7 @@ class MatrixGrid:
     facts: tuple[Mapping[str, object], ...] = ()
     pooled: Pooling | None = None
     picture: Picture | None = None
+    pictures: tuple[Picture, ...] = ()
     about: str = "rows attend to columns"
 
 

@@ -80,7 +80,7 @@ from typing import Annotated
 
 import typer
 
-from attncli.cli.options import spread
+from attncli.cli.command import spread
 
 EXAMPLES = ("attncli greet you",)
 

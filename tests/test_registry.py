@@ -123,7 +123,7 @@ def test_a_value_has_its_parameters_type(parameter: Parameter, text: str, value:
         ("window=", "window=: window must be a whole number", "keys visible to a row"),
         ("scale=x", "scale=x: scale must be a number", "multiplies the scores"),
         ("scale=nan", "scale=nan: scale must be at least 0.0", "multiplies the scores"),
-        ("mode=sft", "mode=sft: no such choice", 'did you mean "soft"?'),
+        ("mode=sft", "mode=sft: unknown value", 'did you mean "soft"?'),
         ("causal=maybe", "causal=maybe: causal must be true or false", "whether later keys are hidden"),
     ],
 )

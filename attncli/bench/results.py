@@ -87,7 +87,7 @@ class BenchRequest:
 
     @property
     def reference(self) -> Contender:
-        """Whom the others are compared with."""
+        """The variant that the others are compared with."""
         return self.contenders[0]
 
 

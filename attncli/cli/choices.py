@@ -98,6 +98,7 @@ TOPICS = ("scaling", "order")
 """What ``explain`` explains besides a row."""
 
 MODELS = found_at("attncli.models.folders:model_choices")
+SHIPPED = found_at("attncli.models.shipped:shipped_models")
 DEVICE_MAPS = found_at("attncli.models.loading:DEVICE_MAPS")
 LABELLED_SETS = found_at("attncli.inputs.labelled_pairs:set_names")
 SCHEMAS = found_at("attncli.commands.schema:schema_names")

@@ -1,15 +1,13 @@
-"""What commands that run a model have in common: where the answer goes, signs of life, and telling what was checked."""
+"""What commands that run a model have in common: where the answer goes, and what was checked."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Sequence
+from functools import cache
 
 from attncli import __version__
 from attncli.cli.options import ARGV, COLORMAPS, OutputOptions
-from attncli.cli.output import OutputRequest, Plan, plan, say
+from attncli.cli.output import Plan, plan, say
 from attncli.errors import UsageError, did_you_mean
 from attncli.labels import safe_label
 from attncli.record import KINDS, Kind, Provenance, Run
@@ -28,7 +26,7 @@ def choose_kind(kinds: Sequence[Kind], asked: str | None) -> Kind:
         if kind == asked:
             return kind
     if asked not in KINDS:
-        raise UsageError(f"--kind {asked}: no such kind", did_you_mean(asked, KINDS))
+        raise UsageError(f"--kind {asked}: unknown kind", did_you_mean(asked, KINDS))
     hint = "of an encoder–decoder, --pair TEXT gives the target side" if kinds == ("encoder",) else None
     raise UsageError(f"--kind {asked}: there is only {' and '.join(kinds)} attention here", hint)
 
@@ -45,47 +43,13 @@ def plan_output(
         UsageError: The wishes contradict each other.
         WriteError: A file cannot be written.
     """
-    if output.json and output.format not in ("auto", "json"):
-        raise UsageError(f"--json and --format {output.format} contradict each other")
-    look = replace(look := output.picture.look(), colormap=output.colormap or look.colormap)
-    colormap = look.colormap or COLORMAPS[0]
+    colormap = output.colormap or output.picture.look().colormap or COLORMAPS[0]
     if colormap not in COLORMAPS:
-        raise UsageError(f"--colormap {colormap}: no such colours", did_you_mean(colormap, COLORMAPS))
-    wish = OutputRequest(
-        format="json" if output.json else output.format,
-        outputs=tuple(output.output or ()),
-        color=output.color,
-        width=output.width,
-        quiet=output.quiet,
-        colormap=colormap,
-        raw_tokens=output.raw_tokens,
-        csv_safe=output.csv_safe,
-        no_clobber=output.no_clobber,
-        yes_large=output.yes_large,
-        dpi=look.dpi or 150,
-        look=look,
-    )
-    found = plan(wish, view, default=default)
+        raise UsageError(f"--colormap {colormap}: unknown colormap", did_you_mean(colormap, COLORMAPS))
+    found = plan(output, view, default=default)
     if top is not None and formats_with("draws") >= found.formats:
-        raise UsageError(
-            "--top lists keys, and a picture shows all of them", "leave it out, or add -o FILE.csv"
-        )
+        raise UsageError("--top is for lists; a picture shows all keys", "leave it out, or add -o FILE.csv")
     return found
-
-
-@contextmanager
-def sign_of_life(line: str, output: OutputOptions) -> Iterator[None]:
-    """Show a line on stderr while something takes its time, and take it away afterwards; only on a terminal."""
-    shown = sys.stderr is not None and sys.stderr.isatty() and not output.quiet and not output.no_progress
-    if shown:
-        sys.stderr.write(line)
-        sys.stderr.flush()
-    try:
-        yield
-    finally:
-        if shown:
-            sys.stderr.write("\r" + " " * len(line) + "\r")
-            sys.stderr.flush()
 
 
 def provenance(run: Run | None = None) -> Provenance:
@@ -123,6 +87,7 @@ def tell_checks(run: Run, output: OutputOptions) -> None:
         say(f"largest difference from the model's own output, of its largest value: {max(outputs):.2g}")
 
 
+@cache
 def _version(package: str) -> str | None:
     from importlib.metadata import PackageNotFoundError, version
 

@@ -214,7 +214,7 @@ def _dash_hint(error: Any, option: str, command: str) -> str | None:
     parameters = error.ctx.command.params if error.ctx else []
     if option.startswith("--") or not any(parameter.name == "text" for parameter in parameters):
         return None
-    return f'a text that begins with a dash comes last, after two: attncli {command} -- "{option} …"'
+    return f'put -- before a text that begins with a dash: attncli {command} -- "{option} …"'
 
 
 def _plain(message: str) -> str:

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
 import sys
-from collections.abc import Callable
 from contextvars import ContextVar
-from dataclasses import MISSING, dataclass, fields, is_dataclass
-from pathlib import Path
-from typing import Annotated, Any, ClassVar, get_type_hints
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
 
 import typer
 
@@ -20,93 +16,96 @@ from attncli.cli.choices import (
     MODELS,
     TOPICS,
     Choices,
-    completer,
     entries_of,
 )
 from attncli.cli.picture_options import NO_WISHES, PictureOptions
-from attncli.errors import ReadError, UsageError
-from attncli.labels import as_utf8, safe_label
-from attncli.terminal import COLOR_CHOICES, read_standard_input
-
-_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+from attncli.cli.rules import Rule
+from attncli.errors import UsageError
+from attncli.inputs.text import check_typed, read_text
+from attncli.record import KINDS
+from attncli.terminal import COLOR_CHOICES
 
 COLORMAPS = ("viridis", "cividis", "magma", "inferno", "plasma", "grey", "light")
 DEVICES = ("cpu", "cuda", "mps")
-
-_TEXTS = ("TEXT", "TOKENS", "TOKEN", "WORD")
-"""Metavars of options whose values are texts, and no names of files."""
 
 ARGV: ContextVar[tuple[str, ...]] = ContextVar("ARGV", default=())
 """What the user typed, for the provenance of an answer."""
 
 
-def spread(function: Callable[..., None]) -> Callable[..., None]:
-    """Let a command take dataclasses: their fields become its options, and come back to it as the dataclasses.
+PairText = Annotated[
+    str | None,
+    typer.Option(metavar="TEXT", help="Second sentence, or the target text of an encoder–decoder."),
+]
+KindName = Annotated[
+    str | None,
+    typer.Option(metavar="KIND", help="encoder, decoder or cross, where a model has several."),
+    Choices(KINDS),
+]
+Numbers = Annotated[str, typer.Option(metavar="N", help="0-based: 3, 0,2,5-7, -1 (last) or all.")]
+NumbersOrMean = Annotated[str, typer.Option(metavar="N", help="0-based: 3, 0,2,5-7, -1 (last), all or mean.")]
+OneNumber = Annotated[
+    str | None,
+    typer.Option(metavar="N", help="0-based; -1 is the last. By default where one weight stands out."),
+]
+QueryTokens = Annotated[
+    str | None, typer.Option(metavar="TOKENS", help="Rows to show, by position or text: 3, 2-5, it, it:2.")
+]
+KeyTokens = Annotated[
+    str | None, typer.Option(metavar="TOKENS", help="Columns to show, by position or text.")
+]
+TextFile = Annotated[str | None, typer.Option("--file", metavar="FILE", help="Read the text from a file.")]
+ModelName = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        "-m",
+        metavar="NAME",
+        help="A Hugging Face model: folder, cached or hub name; tiny-decoder, -encoder, -translator; scratch.",
+    ),
+    Choices(MODELS, FOLDERS),
+]
+Device = Annotated[
+    str, typer.Option(metavar="NAME", help="Where it runs: cpu, cuda, cuda:1, mps."), Choices(DEVICES)
+]
+Offline = Annotated[bool, typer.Option("--offline", help="Do not contact the hub.")]
 
-    A field is declared as Typer wants a parameter: ``layer: Annotated[str, typer.Option(help="…")] = "all"``; after
-    that may stand the `Choices` that shells offer for its value.
-    """
-    hints = get_type_hints(function, include_extras=True)
-    hints.pop("return", None)
-    for hint in hints.values():
-        if not is_dataclass(hint):
-            _complete(hint)
-    groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
-    parameters: list[inspect.Parameter] = []
-    for name, parameter in inspect.signature(function).parameters.items():
-        if name in groups:
-            parameters.extend(_parameters_of(groups[name]))
-        else:
-            parameters.append(parameter.replace(annotation=hints[name]))
+FieldName = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Lines are JSON objects; this field is the text.")
+]
+PairFieldName = Annotated[
+    str | None, typer.Option(metavar="NAME", help="The field with the second sentence or target text.")
+]
+SkipErrors = Annotated[
+    bool, typer.Option("--skip-errors", help="Exit with 0 even if some lines cannot be used.")
+]
+BatchSize = Annotated[int, typer.Option(metavar="N", min=1, help="Texts at once.")]
 
-    texts = [p.name for p in parameters if p.annotation.__metadata__[0].metavar in _TEXTS]
+Stride = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        min=1,
+        help="Read a text that is too long for the model in windows that advance by N tokens.",
+    ),
+]
+Images = Annotated[
+    list[str] | None,
+    typer.Option("--image", metavar="FILE", help="A picture that the text is about; repeatable."),
+    Choices(paths=FILES),
+]
+IMAGE_RULES = (
+    Rule("--image", needs="@pretrained", hint="--model names one"),
+    Rule("--image", excludes="--pair --stride --truncate --fast", hint="leave it out"),
+)
 
-    @functools.wraps(function)
-    def command(**values: Any) -> None:
-        values |= {name: as_utf8(values[name]) for name in texts if values[name] is not None}
-        arguments = {}
-        for name, group in groups.items():
-            arguments[name] = _filled(group, values)
-        function(**values, **arguments)
-
-    keyword_only = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in parameters]
-    command.__signature__ = inspect.Signature(keyword_only)  # type: ignore[attr-defined]
-    command.__annotations__ = {p.name: p.annotation for p in keyword_only}
-    del command.__wrapped__
-    return command
-
-
-def _filled(group: Any, values: dict[str, Any]) -> Any:
-    """Make a group of its options' values, and the groups in it of theirs."""
-    hints = get_type_hints(group)
-    return group(
-        **{
-            f.name: _filled(hints[f.name], values) if is_dataclass(hints[f.name]) else values.pop(f.name)
-            for f in fields(group)
-        }
-    )
-
-
-def _parameters_of(group: Any) -> list[inspect.Parameter]:
-    hints = get_type_hints(group, include_extras=True)
-    found = []
-    for f in fields(group):
-        if is_dataclass(hints[f.name]):
-            found += _parameters_of(hints[f.name])
-            continue
-        default = inspect.Parameter.empty if f.default is MISSING else f.default
-        kind = inspect.Parameter.KEYWORD_ONLY
-        annotation = hints[f.name]
-        annotation.__metadata__[0].rich_help_panel = getattr(group, "panel", None)
-        _complete(annotation)
-        found.append(inspect.Parameter(f.name, kind, default=default, annotation=annotation))
-    return found
-
-
-def _complete(annotation: Any) -> None:
-    """Let Typer complete a parameter's value by the choices declared beside it."""
-    declared, *choices = annotation.__metadata__
-    declared.autocompletion = completer(choices, declared.metavar)
+STRIDE_RULES = (
+    Rule("--stride", needs="@pretrained", hint="--model names one"),
+    Rule(
+        "--stride",
+        excludes="--pair --truncate --generate --chat",
+        hint="--stride reads one text, all of it",
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,30 +118,25 @@ class TextInput:
         Choices(TOPICS, command="explain"),
         Choices(paths=FILES, command="show"),  # a sound or a picture
     ] = None
-    file: Annotated[str | None, typer.Option("--file", metavar="FILE", help="Read the text from a file.")] = (
-        None
-    )
+    file: TextFile = None
+
+    rules: ClassVar = (Rule("TEXT -", excludes="--file", hint="give one of them"),)
 
     def read(self, command: str) -> str:
         """Return the text, without a last newline.
 
         Raises:
-            UsageError: There is none, there are two, or it is no UTF-8.
+            UsageError: There is none, or it is not UTF-8.
             ReadError: The file cannot be read.
         """
-        if self.text is not None and self.file is not None:
-            raise UsageError("a text and --file were both given", "give one of them")
         if self.file is not None:
-            return _decode(_read_file(self.file), safe_label(self.file))
-        if self.text not in (None, "-"):
-            assert self.text is not None
-            return _from_command_line(self.text)
+            return read_text(self.file)
         if self.text is None and (sys.stdin is None or sys.stdin.isatty()):
             raise UsageError(
                 "no text was given",
                 f'try: attncli {command} "The animal was tired."  or  … | attncli {command}',
             )
-        return _decode(read_standard_input(), "stdin")
+        return read_text("-") if self.text in (None, "-") else check_typed(self.text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,17 +144,20 @@ class ModelOptions:
     """Which model attention comes from, and how it is loaded."""
 
     panel: ClassVar[str] = "Model"
-
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--model",
-            "-m",
-            metavar="NAME",
-            help="A Hugging Face model: folder, cached or hub name; tiny-decoder, -encoder, -translator; scratch.",
+    rules: ClassVar = (
+        Rule(
+            "--dtype --device --device-map --attention --revision --no-adapter",
+            needs="@pretrained",
+            unless="auto float32 cpu",
+            hint="other models come with attncli and run in float32 on the CPU",
         ),
-        Choices(MODELS, FOLDERS),
-    ] = None
+        Rule("--offload-folder", needs="--device-map", hint="add --device-map auto"),
+        Rule("--device", excludes="--device-map", unless="cpu", hint="give one of them"),
+        Rule("--fast", needs="@pretrained"),
+        Rule("--fast", excludes="--generate"),
+    )
+
+    model: ModelName = None
     revision: Annotated[
         str | None, typer.Option(metavar="NAME", help="Branch, tag or commit on the hub.")
     ] = None
@@ -169,11 +166,7 @@ class ModelOptions:
         typer.Option(metavar="NAME", help="float32, bfloat16, float16, float64, or auto: float32 on a CPU."),
         Choices(("auto", "float32", "bfloat16", "float16", "float64")),
     ] = "auto"
-    device: Annotated[
-        str,
-        typer.Option(metavar="NAME", help="Where the model runs: cpu, cuda, cuda:1, mps."),
-        Choices(DEVICES),
-    ] = "cpu"
+    device: Device = "cpu"
     device_map: Annotated[
         str | None,
         typer.Option(
@@ -185,14 +178,16 @@ class ModelOptions:
     ] = None
     offload_folder: Annotated[
         str | None,
-        typer.Option("--offload-folder", metavar="DIR", help="With --device-map: for parts kept on disk."),
+        typer.Option(
+            "--offload-folder", metavar="DIR", help="With --device-map: folder for parts kept on disk."
+        ),
     ] = None
     attention: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="transformers' implementation to run: sdpa, eager, …"),
         Choices(("sdpa", "eager")),
     ] = None
-    offline: Annotated[bool, typer.Option("--offline", help="Do not ask the hub.")] = False
+    offline: Offline = False
     trust_remote_code: Annotated[
         bool, typer.Option("--trust-remote-code", help="Run code that comes with the model.")
     ] = False
@@ -200,7 +195,7 @@ class ModelOptions:
         bool, typer.Option("--allow-pickle", help="Load pickled weights, which can run any code.")
     ] = False
     no_adapter: Annotated[
-        bool, typer.Option("--no-adapter", help="Leave out the adapter (LoRA) that lies with the model.")
+        bool, typer.Option("--no-adapter", help="Ignore the adapter (LoRA) in the model's folder.")
     ] = False
     truncate: Annotated[
         bool, typer.Option("--truncate", help="Cut a text that is too long for the model.")
@@ -209,7 +204,7 @@ class ModelOptions:
         bool,
         typer.Option(
             "--fast",
-            help="Long texts: compute layers with a window, soft-cap or sink ourselves, faster than the model does.",
+            help="Long texts: let attncli compute layers with a window, soft-cap or sink, which is faster.",
         ),
     ] = False
     no_verify: Annotated[
@@ -222,6 +217,14 @@ class ScratchOptions:
     """The from-scratch model with random weights: used where one of its options is given, or as --model scratch."""
 
     panel: ClassVar[str] = "Untrained scratch model (any of these without --model, or --model scratch)"
+    rules: ClassVar = (
+        Rule(
+            "--layers --heads --d-model --causal --variant --set",
+            needs="@untrained",
+            hint="a trained model keeps its own: leave it out, or add --model scratch",
+        ),
+        Rule("--set", needs="--variant", hint="try: attncli list variants"),
+    )
 
     layers: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Layers of the scratch model; 1 by default.")
@@ -235,7 +238,9 @@ class ScratchOptions:
     causal: Annotated[bool, typer.Option("--causal", help="Make the scratch model a decoder.")] = False
     variant: Annotated[
         str | None,
-        typer.Option("--variant", metavar="NAME", help="Attend by a variant: see attncli list variants."),
+        typer.Option(
+            "--variant", metavar="NAME", help="Use an attention variant: see attncli list variants."
+        ),
         Choices(entries_of("variants")),
     ] = None
     set: Annotated[
@@ -248,7 +253,7 @@ class ScratchOptions:
             metavar="N",
             min=0,
             max=2**63 - 1,
-            help="Seed of the scratch model's weights, or of --temperature's draws; 0 by default.",
+            help="Seed of the scratch model's weights or of sampling; 0 by default.",
         ),
     ] = None
 
@@ -264,20 +269,27 @@ class GenerationOptions:
     """What a pretrained model is to write, and whether the text is a message to it."""
 
     panel: ClassVar[str] = "Generation (with --model)"
+    rules: ClassVar = (
+        Rule("--system", needs="--chat", hint="add --chat, or put it in the text"),
+        Rule("--temperature", needs="--generate", unless="0.0", hint="add --generate N"),
+        Rule("--seed", needs="--generate @untrained", hint="leave it out"),
+        Rule("--generate --chat", needs="@pretrained", hint="--model names one"),
+        Rule("--generate --chat", excludes="--pair", hint="give one of them"),
+    )
 
     generate: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, help="Let the model write N tokens, and show them in the map too."),
+        typer.Option(metavar="N", min=1, help="Generate N tokens and show them in the map."),
     ] = None
     temperature: Annotated[
-        float, typer.Option(metavar="T", min=0, help="Draw tokens at this temperature (--seed); 0 is greedy.")
+        float, typer.Option(metavar="T", min=0, help="Sample at this temperature (see --seed); 0 is greedy.")
     ] = 0.0
     chat: Annotated[
-        bool, typer.Option("--chat", help="Give the text as a user's message, by the model's chat template.")
+        bool, typer.Option("--chat", help="Format the text as a user's message with the chat template.")
     ] = False
-    system: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="With --chat: what the system says before it.")
-    ] = None
+    system: Annotated[str | None, typer.Option(metavar="TEXT", help="With --chat: the system message.")] = (
+        None
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,11 +297,12 @@ class OutputOptions:
     """Where the answer goes, in which form."""
 
     panel: ClassVar[str] = "Output"
+    rules: ClassVar = (Rule("--format", excludes="--json", unless="auto json", hint="give one of them"),)
 
     format: Annotated[
         str,
         typer.Option(
-            "--format", "-f", metavar="NAME", help="Form on stdout: auto, or see attncli list formats."
+            "--format", "-f", metavar="NAME", help="Format on stdout: auto, or one of attncli list formats."
         ),
         Choices(entries_of("formats", auto="What suits the terminal, file or pipe")),
     ] = "auto"
@@ -300,7 +313,7 @@ class OutputOptions:
             "--output",
             "-o",
             metavar="FILE",
-            help="Write a file; its ending picks the form. May be given again; - is stdout.",
+            help="Write a file in the format of its ending. Repeatable; - is stdout.",
         ),
     ] = None
     color: Annotated[
@@ -318,7 +331,7 @@ class OutputOptions:
         bool, typer.Option("--raw-tokens", help="Show the vocabulary's own forms (Ġthe, ##ed).")
     ] = False
     csv_safe: Annotated[
-        bool, typer.Option("--csv-safe", help="Defuse cells that a spreadsheet takes for formulas.")
+        bool, typer.Option("--csv-safe", help="Escape cells that a spreadsheet would run as formulas.")
     ] = False
     no_clobber: Annotated[bool, typer.Option("--no-clobber", help="Never overwrite a file.")] = False
     yes_large: Annotated[
@@ -330,45 +343,9 @@ class OutputOptions:
             "--quiet", "-q", count=True, show_default=False, help="No notes on stderr; -qq: no errors either."
         ),
     ] = 0
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say on stderr what was checked.")] = False
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Report on stderr what was checked.")] = (
+        False
+    )
     debug: Annotated[bool, typer.Option("--debug", help="Show a traceback when something fails.")] = False
-    no_progress: Annotated[bool, typer.Option("--no-progress", help="No signs of life on stderr.")] = False
+    no_progress: Annotated[bool, typer.Option("--no-progress", help="Show no progress on stderr.")] = False
     picture: PictureOptions = NO_WISHES
-
-
-def _from_command_line(text: str) -> str:
-    text = as_utf8(text)
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError as error:
-        byte = text[error.start].encode("utf-8", "surrogateescape")
-        raise UsageError(f"the text is not UTF-8: byte 0x{byte.hex()} at character {error.start}") from error
-    return text
-
-
-def _read_file(name: str) -> bytes:
-    try:
-        return Path(name).read_bytes()
-    except OSError as error:
-        raise ReadError(f"{safe_label(name)}: {error.strerror or error}") from error
-
-
-def _decode(content: bytes, where: str) -> str:
-    """Read a text; the mark that Windows puts before UTF-8 is none of it."""
-    try:
-        text = content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        byte = content[error.start]
-        raise UsageError(
-            f"{where} is not UTF-8: byte 0x{byte:02x} at offset {error.start}", _hint(content, where)
-        ) from error
-    return text.removeprefix("\ufeff").removesuffix("\n").removesuffix("\r")
-
-
-def _hint(content: bytes, name: str) -> str | None:
-    """Guess what it is that is no UTF-8."""
-    from attncli.inputs.media import medium_of, where_shown
-
-    if (medium := medium_of(name)) is not None:
-        return where_shown(name, medium)
-    return "it seems to be UTF-16: iconv -f UTF-16 -t UTF-8" if content[:2] in _UTF16 else None

@@ -6,44 +6,22 @@ import errno
 import os
 import stat
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, cast
 
 from attncli import registry
+from attncli.cli.options import COLORMAPS, OutputOptions
 from attncli.errors import ClosedPipe, TooLargeError, UsageError, WriteError, did_you_mean
 from attncli.labels import safe_label, visible_controls
 from attncli.render import Format, Options, formats_with, listing_formats
-from attncli.render.look import PLAIN, Look
 from attncli.terminal import Abilities, abilities, silence
 from attncli.view import MatrixGrid, View
 
 LARGEST_TEXT = 10_000_000
 """More numbers than this are not written as text unless asked for with --yes-large."""
-
-
-@dataclass(frozen=True, slots=True)
-class OutputRequest:
-    """What the user said about output.
-
-    Args:
-        format: For stdout: a format's name, or ``auto``.
-        outputs: Files to write; ``-`` is stdout.
-    """
-
-    format: str = "auto"
-    outputs: tuple[str, ...] = ()
-    color: str = "auto"
-    width: int | None = None
-    quiet: int = 0
-    colormap: str = "viridis"
-    raw_tokens: bool = False
-    csv_safe: bool = False
-    no_clobber: bool = False
-    yes_large: bool = False
-    dpi: int = 150
-    look: Look = PLAIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +33,7 @@ class Plan:
         stdout: The format for stdout; None where nothing goes there.
     """
 
-    wish: OutputRequest
+    output: OutputOptions
     files: tuple[tuple[Path, str], ...]
     stdout: str | None
     screen: Abilities
@@ -71,8 +49,8 @@ class Plan:
         return listing_formats() >= self.formats
 
 
-def plan(wish: OutputRequest, view: str, *, default: str = "heatmap") -> Plan:
-    """Check the output wishes against what there is, and that each file can be written.
+def plan(output: OutputOptions, view: str, *, default: str = "heatmap") -> Plan:
+    """Check the output options against the formats there are, and that each file can be written.
 
     Args:
         view: Name of the kind of view that will come: ``MatrixGrid``, ``Table``.
@@ -83,15 +61,18 @@ def plan(wish: OutputRequest, view: str, *, default: str = "heatmap") -> Plan:
         WriteError: A file cannot be written.
     """
     formats = _formats_for(view)
-    screen = abilities(sys.stdout, color=wish.color, width=wish.width)
-    if wish.format != "auto" and wish.format not in formats:
-        raise _no_format(wish.format, view, formats)
-    named = [output for output in wish.outputs if output != "-"]
-    files = [(Path(output), _format_of_file(output, wish.format, view, formats)) for output in named]
+    screen = abilities(sys.stdout, color=output.color, width=output.width)
+    asked = "json" if output.json else output.format
+    if asked != "auto" and asked not in formats:
+        known = asked in registry.entries("formats")
+        why = "not available for this command" if known else "unknown format"
+        raise UsageError(f"--format {asked}: {why}", did_you_mean(asked, ["auto", *formats]))
+    outputs = output.output or []
+    files = [(Path(name), _format_of_file(name, asked, formats)) for name in outputs if name != "-"]
     # A format that was asked for goes to stdout too, unless one of the files has it already.
-    asked = wish.format != "auto" and wish.format not in [name for _, name in files]
-    to_stdout = asked or not named or "-" in wish.outputs
-    chosen = default if wish.format == "auto" else wish.format
+    only_here = asked != "auto" and asked not in [name for _, name in files]
+    to_stdout = only_here or not files or "-" in outputs
+    chosen = default if asked == "auto" else asked
     if to_stdout:
         _check_open("-o FILE writes a file")
     if to_stdout and formats[chosen].attributes["binary"] and screen.tty:
@@ -99,8 +80,8 @@ def plan(wish: OutputRequest, view: str, *, default: str = "heatmap") -> Plan:
             f"--format {chosen} is not for a terminal", f"-o FILE{_suffix(formats[chosen])} writes a file"
         )
     for path, _ in files:
-        _check_writable(path, wish.no_clobber)
-    return Plan(wish, tuple(files), chosen if to_stdout else None, screen)
+        _check_writable(path, output.no_clobber)
+    return Plan(output, tuple(files), chosen if to_stdout else None, screen)
 
 
 def deliver(view: View, to: Plan, pictures: View | None = None) -> None:
@@ -113,22 +94,21 @@ def deliver(view: View, to: Plan, pictures: View | None = None) -> None:
         TooLargeError: So many numbers as text would help nobody.
         WriteError: A file could not be written; none is left half-written.
     """
-    _check_size(view, to)
+    if isinstance(view, MatrixGrid):
+        refuse_too_many(to, len(view.matrices), len(view.query_tokens), len(view.key_tokens), view.top)
+    drawn = view if pictures is None else pictures
     for path, name in to.files:
-        _write_file(path, _render(name, _for(name, view, pictures), _options_for_file(to)), to)
+        _write_file(
+            path, _render(name, drawn if name in formats_with("draws") else view, _options_for_file(to)), to
+        )
     options = _options_for_screen(to)
     if to.stdout is not None:
-        write_stdout(_render(to.stdout, _for(to.stdout, view, pictures), options), to.screen)
-    has_notes = to.stdout in formats_with("notes") and (
-        to.stdout != "table" or options.terminal
-    )  # in a pipe a table is bare rows
-    if not has_notes and not to.wish.quiet:
+        shown = drawn if to.stdout in formats_with("draws") else view
+        write_stdout(_render(to.stdout, shown, options), to.screen)
+    is_bare = to.stdout == "table" and not options.terminal  # a table in a pipe
+    if (is_bare or to.stdout not in formats_with("notes")) and not to.output.quiet:
         for note in view.header.notes:
             say(f"note: {note}")
-
-
-def _for(name: str, view: View, pictures: View | None) -> View:
-    return view if pictures is None or name not in formats_with("draws") else pictures
 
 
 def deliver_text(text: str, to: Plan | None = None) -> None:
@@ -145,8 +125,8 @@ def deliver_text(text: str, to: Plan | None = None) -> None:
 
 
 def _write_file(path: Path, content: bytes, to: Plan) -> None:
-    size = write_whole(path, content, no_clobber=to.wish.no_clobber)
-    if not to.wish.quiet:
+    size = write_whole(path, content, no_clobber=to.output.no_clobber)
+    if not to.output.quiet:
         say(f"wrote {safe_label(str(path))} ({size:,} bytes)")
 
 
@@ -213,17 +193,28 @@ def write_whole(path: Path, content: bytes, *, no_clobber: bool = False) -> int:
     Raises:
         WriteError: It could not be written.
     """
-    try:
+    with writing_to(path):
         if _is_special(path):
             with path.open("wb") as stream:
                 stream.write(content)
         else:
             _replace(Path(os.path.realpath(path)), content, no_clobber)
+    return len(content)
+
+
+@contextmanager
+def writing_to(path: Path) -> Iterator[None]:
+    """Turn what goes wrong while a file is written into our errors.
+
+    Raises:
+        WriteError: It could not be written.
+    """
+    try:
+        yield
     except BrokenPipeError as error:
         raise ClosedPipe(f"{safe_label(str(path))} is closed") from error
     except OSError as error:
         raise WriteError(f"{safe_label(str(path))}: {_reason(error)}") from error
-    return len(content)
 
 
 def _replace(path: Path, content: bytes, no_clobber: bool) -> None:
@@ -287,7 +278,7 @@ def _suffix(entry: registry.Entry) -> str:
     return next(iter(_suffixes(entry)), "")
 
 
-def _format_of_file(output: str, asked: str, view: str, formats: Mapping[str, registry.Entry]) -> str:
+def _format_of_file(output: str, asked: str, formats: Mapping[str, registry.Entry]) -> str:
     suffix = Path(output).suffix.lower()
     by_suffix = {ending: name for name, entry in formats.items() for ending in _suffixes(entry)}
     name = by_suffix.get(suffix)
@@ -296,35 +287,19 @@ def _format_of_file(output: str, asked: str, view: str, formats: Mapping[str, re
         others = {ending for entry in registry.entries("formats").values() for ending in _suffixes(entry)}
         if suffix in others:
             raise UsageError(
-                f"{shown}: this answer has no {suffix} form", f"it has {', '.join(sorted(by_suffix))}"
+                f"{shown}: this command cannot write {suffix} files",
+                f"choose from: {', '.join(sorted(by_suffix))}",
             )
         if asked == "auto":
-            raise UsageError(f"{shown}: its ending names no format", f"use {', '.join(sorted(by_suffix))}")
+            raise UsageError(f"{shown}: unknown file ending", f"use {', '.join(sorted(by_suffix))}")
         return asked
-    data = [
-        n
-        for n, entry in formats.items()
-        if not entry.attributes.get("notes") and not entry.attributes["binary"] and _suffix(entry)
-    ]
-    if asked != name and asked in data and name in data:
+    data = {n for n, one in formats.items() if not (one.attributes.get("notes") or one.attributes["binary"])}
+    if asked != name and {asked, name} <= data:
         raise UsageError(
             f"--format {asked} and -o {shown} contradict each other",
             f"give the file the ending {_suffix(formats[asked])}, or leave --format out",
         )
     return name
-
-
-def _no_format(name: str, view: str, formats: Mapping[str, registry.Entry]) -> UsageError:
-    if name in registry.entries("formats"):
-        return UsageError(
-            f"--format {name}: this answer has no such form", f"choose from: {', '.join(formats)}"
-        )
-    return UsageError(f"--format {name}: no such format", did_you_mean(name, ["auto", *formats]))
-
-
-def _check_size(view: View, to: Plan) -> None:
-    if isinstance(view, MatrixGrid):
-        refuse_too_many(to, len(view.matrices), len(view.query_tokens), len(view.key_tokens), view.top)
 
 
 def refuse_too_many(
@@ -339,7 +314,7 @@ def refuse_too_many(
     Raises:
         TooLargeError: They are too many.
     """
-    if to.wish.yes_large:
+    if to.output.yes_large:
         return
     columns = columns if top is None else min(top, columns)
     count = maps * rows * columns
@@ -359,31 +334,23 @@ def _render(name: str, view: View, options: Options) -> bytes:
 
 
 def _options_for_screen(to: Plan) -> Options:
-    options = _options(to)
     # A table in a pipe is for programs: never cut. A heatmap has a width wherever it goes.
-    free = to.stdout == "table" and not to.screen.tty and to.wish.width is None
+    free = to.stdout == "table" and not to.screen.tty and to.output.width is None
     return replace(
-        options,
+        _options_for_file(to),
         width=None if free else to.screen.width,
         color=to.screen.color,
         unicode=to.screen.unicode,
-        terminal=to.screen.tty or to.wish.width is not None or to.wish.format == "table",
+        terminal=to.screen.tty or to.output.width is not None or to.output.format == "table",
     )
 
 
 def _options_for_file(to: Plan) -> Options:
-    return replace(_options(to), width=to.wish.width)
-
-
-def _options(to: Plan) -> Options:
-    wish = to.wish
-    return Options(
-        colormap=wish.colormap,
-        raw_tokens=wish.raw_tokens,
-        csv_safe=wish.csv_safe,
-        dpi=wish.dpi,
-        look=wish.look,
-    )
+    given = to.output
+    look = given.picture.look()
+    look = replace(look, colormap=given.colormap or look.colormap)
+    kept = {name: getattr(given, name) for name in ("raw_tokens", "csv_safe", "width")}
+    return Options(colormap=look.colormap or COLORMAPS[0], dpi=look.dpi or 150, look=look, **kept)
 
 
 def _reason(error: OSError) -> str:

@@ -8,21 +8,18 @@ GPU's.
 
 from __future__ import annotations
 
-import os
-import sys
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
 from attncli.cli.choices import Choices, entries_of
-from attncli.cli.options import DEVICES, OutputOptions, spread
+from attncli.cli.command import spread
+from attncli.cli.options import Device, OutputOptions
+from attncli.cli.rules import Rule
 from attncli.errors import CheckFailed, UsageError, did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from attncli.bench.baseline import Change
     from attncli.bench.results import BenchRequest
 
@@ -34,8 +31,6 @@ EXAMPLES = (
 )
 
 _DTYPES = ("float32", "float64", "bfloat16", "float16")
-_PATIENCE = 0.5
-"""Seconds before progress is shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +48,8 @@ class What:
     variants: Annotated[
         str | None,
         typer.Option(
-            metavar="NAMES", help="With commas; variants and peers (attncli list peers). All that fit."
+            metavar="NAMES",
+            help="Variants and peers (attncli list peers), with commas; by default all that fit.",
         ),
         Choices(entries_of("variants", "peers"), many=True),
     ] = None
@@ -62,12 +58,12 @@ class What:
         typer.Option(
             "--set",
             metavar="VARIANT.NAME=VALUE",
-            help="Set a parameter of a variant; NAME=VALUE alone, of all that have it. May be given again.",
+            help="Set a parameter of one variant, or with NAME=VALUE of all that have it. Repeatable.",
         ),
     ] = None
     reference: Annotated[
         str,
-        typer.Option(metavar="NAME", help="Whom the others are compared with."),
+        typer.Option(metavar="NAME", help="The variant that the others are compared with."),
         Choices(entries_of("variants", "peers")),
     ] = "sdpa"
     heads: Annotated[int, typer.Option(metavar="N", min=1, help="Number of heads.")] = 8
@@ -76,10 +72,10 @@ class What:
     dtype: Annotated[
         str, typer.Option(metavar="NAME", help="float32, float64, bfloat16 or float16."), Choices(_DTYPES)
     ] = "float32"
-    device: Annotated[str, typer.Option(metavar="NAME", help="cpu, cuda, cuda:1, mps."), Choices(DEVICES)] = (
-        "cpu"
+    device: Device = "cpu"
+    causal: Annotated[bool, typer.Option("--causal/--no-causal", help="Whether later keys are hidden.")] = (
+        True
     )
-    causal: Annotated[bool, typer.Option("--causal/--no-causal", help="Whether the future is hidden.")] = True
     backward: Annotated[bool, typer.Option("--backward", help="Time the gradients as well.")] = False
 
 
@@ -88,20 +84,19 @@ class Care:
     """How carefully, and for how long."""
 
     panel: ClassVar[str] = "How"
+    rules: ClassVar = (Rule("--fail-over", needs="--baseline", hint="add --baseline old.json"),)
 
-    threads: Annotated[int, typer.Option(metavar="N", min=1, help="Threads of PyTorch.")] = 1
+    threads: Annotated[int, typer.Option(metavar="N", min=1, help="Number of PyTorch threads.")] = 1
     seed: Annotated[
         int, typer.Option(metavar="N", min=0, max=2**63 - 1, help="Seed of inputs and order.")
     ] = 0
     precision: Annotated[
-        float, typer.Option(metavar="SHARE", help="Measure until medians are certain to this share.")
+        float, typer.Option(metavar="SHARE", help="Measure until medians are certain to this fraction.")
     ] = 0.03
     max_time: Annotated[
-        float, typer.Option(metavar="SECONDS", help="Rounds at one length stop after this.")
+        float, typer.Option(metavar="SECONDS", help="Time limit for the rounds at one length.")
     ] = 15.0
-    budget: Annotated[
-        float, typer.Option(metavar="SECONDS", help="Try nothing that takes longer in all.")
-    ] = 120.0
+    budget: Annotated[float, typer.Option(metavar="SECONDS", help="Time limit for the whole run.")] = 120.0
     baseline: Annotated[
         str | None, typer.Option(metavar="FILE", help="JSON of an older run to compare with.")
     ] = None
@@ -117,6 +112,7 @@ def bench(what: What, care: Care, output: OutputOptions) -> None:
     from attncli.bench.lengths import parse_lengths
     from attncli.cli.common import plan_output, provenance
     from attncli.cli.output import deliver
+    from attncli.cli.progress import progress
 
     plan = plan_output(output, "Curves", default="table")
     _check(what, care)
@@ -131,15 +127,12 @@ def bench(what: What, care: Care, output: OutputOptions) -> None:
 
     old = None if care.baseline is None else read_baseline(care.baseline, question, care.threads)
     ledger = BenchResults(question, look_around(what.device, what.dtype), left_out=left_out)
-    tell, clear = _progress(output)
     try:
-        run_bench(ledger, tell)
+        with progress("", output) as update:
+            run_bench(ledger, lambda text: update(text, 0))
     except KeyboardInterrupt:
-        clear()
         deliver(bench_view(ledger, provenance()), plan)  # what is done is not lost
         raise
-    finally:
-        clear()
     changes = [] if old is None else compare(ledger, old)
     deliver(bench_view(ledger, provenance(), changes), plan)
     _fail_if_slower(changes, care)
@@ -148,7 +141,7 @@ def bench(what: What, care: Care, output: OutputOptions) -> None:
 def _check(what: What, care: Care) -> None:
     """Check what needs neither torch nor the lengths."""
     if what.dtype not in _DTYPES:
-        raise UsageError(f"--dtype {what.dtype}: no such type", did_you_mean(what.dtype, _DTYPES))
+        raise UsageError(f"--dtype {what.dtype}: unknown type", did_you_mean(what.dtype, _DTYPES))
     for name, value, least in (
         ("precision", care.precision, 0.0),
         ("max-time", care.max_time, 0.0),
@@ -157,8 +150,6 @@ def _check(what: What, care: Care) -> None:
     ):
         if not value > least:
             raise UsageError(f"--{name} {value:g}: must be more than {least:g}")
-    if care.fail_over is not None and care.baseline is None:
-        raise UsageError("--fail-over needs something to compare with", "add --baseline old.json")
 
 
 def _question(what: What, care: Care, lengths: tuple[int, ...]) -> tuple[BenchRequest, list[str]]:
@@ -168,7 +159,7 @@ def _question(what: What, care: Care, lengths: tuple[int, ...]) -> tuple[BenchRe
     known = {*registry.entries("variants"), *registry.entries("peers")}
     if what.reference not in known:
         raise UsageError(
-            f"--reference {what.reference}: no such variant", did_you_mean(what.reference, sorted(known))
+            f"--reference {what.reference}: unknown variant", did_you_mean(what.reference, sorted(known))
         )
 
     import torch
@@ -217,24 +208,5 @@ def _fail_if_slower(changes: list[Change], care: Care) -> None:
         more = f" and {len(slower) - 6} more" if len(slower) > 6 else ""
         raise CheckFailed(
             f"slower than {limit:g}× the baseline: {told}{more}",
-            "if all got slower alike, the machine did: compare on a quiet one",
+            "if all variants are slower, the machine may be busy: compare on an idle one",
         )
-
-
-def _progress(output: OutputOptions) -> tuple[Callable[[str], None], Callable[[], None]]:
-    """Return a function that shows a line on stderr in place of the last, and one that takes it away."""
-    shown = sys.stderr is not None and sys.stderr.isatty() and not output.quiet and not output.no_progress
-    started = time.monotonic()
-
-    def tell(text: str) -> None:
-        if shown and time.monotonic() - started > _PATIENCE:
-            room = os.get_terminal_size(sys.stderr.fileno()).columns - 1
-            sys.stderr.write("\r\x1b[K" + text[:room])
-            sys.stderr.flush()
-
-    def clear() -> None:
-        if shown:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
-
-    return tell, clear

@@ -1,7 +1,7 @@
 """attncli compare: Show what each attention variant keeps of full attention, on the same queries, keys and values.
 
 For each variant its effective weights, and how far its output is from full attention's: the relative error over all
-heads, and the mean divergence of its rows, KL(variant ‖ full), in bits. A causal variant is held against causal full
+heads, and the mean divergence of its rows, KL(variant ‖ full), in bits. A causal variant is compared with causal full
 attention.
 """
 
@@ -13,7 +13,8 @@ from typing import Annotated
 import typer
 
 from attncli.cli.choices import Choices, entries_of
-from attncli.cli.options import OutputOptions, TextInput, spread
+from attncli.cli.command import spread
+from attncli.cli.options import OutputOptions, TextInput
 
 EXAMPLES = (
     'attncli compare "The animal did not cross the street because it was too tired."',
@@ -29,16 +30,16 @@ class CompareOptions:
 
     variants: Annotated[
         str | None,
-        typer.Option(metavar="A,B,…", help="Which variants; all that have the form by default."),
+        typer.Option(metavar="A,B,…", help="Variants to compare; by default all that fit."),
         Choices(entries_of("variants"), many=True),
     ] = None
     set: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="VARIANT.NAME=VALUE", help="Set a variant's parameter."),
     ] = None
-    causal: Annotated[bool, typer.Option("--causal", help="Hide the future from all of them.")] = False
+    causal: Annotated[bool, typer.Option("--causal", help="Hide later keys in all of them.")] = False
     heads: Annotated[int, typer.Option(metavar="N", min=1, help="Heads of the scratch model.")] = 4
-    head: Annotated[int, typer.Option(metavar="N", min=0, help="Whose weights are shown.")] = 0
+    head: Annotated[int, typer.Option(metavar="N", min=0, help="The head whose weights are shown.")] = 0
     d_model: Annotated[int, typer.Option(metavar="N", min=2, help="Vector size of the scratch model.")] = 64
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="Seed of the scratch model's weights.")] = 0
 

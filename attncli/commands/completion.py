@@ -11,8 +11,8 @@ from typing import Annotated
 import typer
 
 from attncli.cli.choices import Choices
+from attncli.cli.command import spread
 from attncli.cli.completion import SHELLS, completion_script
-from attncli.cli.options import spread
 
 EXAMPLES = ("attncli completion bash", "attncli completion fish")
 

@@ -1,4 +1,4 @@
-"""attncli doctor: Say what attncli runs on, and what is missing. Exits with 3 where a check fails."""
+"""attncli doctor: Show what attncli runs on and what is missing. Exits with 3 if a check fails."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from typing import Annotated, Literal, TextIO
 import typer
 
 from attncli import __version__
-from attncli.cli.options import ARGV, OutputOptions, spread
+from attncli.cli.command import spread
+from attncli.cli.options import ARGV, OutputOptions
 from attncli.errors import CheckFailed
 from attncli.memory import available_bytes, human_bytes
 from attncli.record import Provenance

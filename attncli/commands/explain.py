@@ -4,13 +4,14 @@ For one layer, one head and one query token: what is projected, query, key and v
 dimensions that add most to it, what scaling does, mask, softmax, the weighted sum of the values, and what the head
 adds to the layer's output. Every number is the model's own. --diagram draws the data-flow with the model's shapes.
 
-Two topics stand in TEXT's place, where no option names a model or a row: scaling measures what 1/√d_k does, order what
-position encoding does. A text that is just that word is explained by: attncli explain -- scaling
+In place of TEXT, a topic can be given: scaling measures what 1/√d_k does, order what position encoding does. Options
+for a model or a row make it a text, and so do two dashes: attncli explain -- scaling
 """
 
 from __future__ import annotations
 
-from attncli.cli.options import ModelOptions, OutputOptions, ScratchOptions, TextInput, spread
+from attncli.cli.command import spread
+from attncli.cli.options import ModelOptions, OutputOptions, ScratchOptions, TextInput
 from attncli.explain.options import ExplainOptions
 
 EXAMPLES = (
@@ -34,7 +35,7 @@ def explain(
     """Explain one row of attention, or a topic."""
     from attncli.explain.run import explain_order, explain_row, explain_scaling, topic_of
 
-    topic = topic_of(text, choice, model)
+    topic = topic_of(text)
     if topic == "scaling":
         explain_scaling(scratch.seed or 0, output)
     elif topic == "order":

@@ -4,12 +4,13 @@ Words are made of tokens: a head's weight from word to word is the sum over the 
 query word's rows. In a text, heads are ranked by what that weight has above the head's own average at the same distance
 in words, so that a head that always looks at the word before does not win by accident. Over labelled pairs (--examples)
 they are ranked by how often their strongest other word is the right one, beside the best constant offset, and on texts
-that had no say in choosing the head.
+that were not used to choose the head.
 """
 
 from __future__ import annotations
 
-from attncli.cli.options import ModelOptions, OutputOptions, TextInput, spread
+from attncli.cli.command import spread
+from attncli.cli.options import ModelOptions, OutputOptions, TextInput
 from attncli.find.options import FindOptions, WordOptions
 
 EXAMPLES = (
@@ -31,7 +32,7 @@ def find(
     from attncli.find.words import Search, check_words, rank_in_text
 
     plan = plan_output(output, "HeadRanking", default="table")
-    check_words(text, words, choice, model)
+    check_words(words, model)
     search = Search.of(choice, model, output)
     if words.examples is None:
         assert words.from_ is not None and words.to is not None

@@ -1,15 +1,16 @@
 """attncli heads: Rank the heads of a model over a text or a whole corpus, by what they do, against chance.
 
-One row a head: what it does (previous token, induction, delimiters, …), how sure that is, and what chance would give.
-A head is named after a role only where it is far above its null. A text is one text; --file and a pipe are a corpus of
-one text a line. Ctrl-C or SIGTERM gives what is done, and --resume goes on from it.
+One row per head: what it does (previous token, induction, delimiters, …), how certain that is, and what chance would
+give. A head gets the name of a role only where it is far above its baseline. TEXT is one text; --file and a pipe are a
+corpus with one text per line. After Ctrl-C or SIGTERM the finished part is written, and --resume continues from it.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from attncli.cli.options import ModelOptions, OutputOptions, ScratchOptions, TextInput, spread
+from attncli.cli.command import spread
+from attncli.cli.options import ModelOptions, OutputOptions, ScratchOptions, TextInput
 from attncli.heads.options import CorpusOptions, ProbeOptions, RankingOptions
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ EXAMPLES = (
     'attncli heads --file corpus.txt -m ./all-minilm-l6-v2 --where "delimiter > 0.5 and layer < 3" -o heads.png',
     "attncli heads -m ./smollm2-135m --probe induction",
     "attncli heads --file pairs.jsonl -m ./annalog-marian --pair-field target --kind cross --by diagonal",
+    'attncli heads --file corpus.txt -m ./all-minilm-l6-v2 --fail-if "first_token > 0.99 and layer > 2"',
+    "attncli heads speech.wav -m ./whisper-tiny-en --kind cross --by monotonicity",
     "attncli heads --file new.txt -m ./all-minilm-l6-v2 --compare-to old.json",
 )
 
@@ -58,7 +61,10 @@ def heads(
 def _wanted(ranking: RankingOptions, question: HeadsRequest) -> RankingRequest:
     from attncli.heads.condition import parse_where
     from attncli.heads.ranking import RankingRequest
+    from attncli.heads.scores import CHANGES
 
-    names = question.metric_names
+    names = question.metric_names if ranking.compare_to is None else (*question.metric_names, *CHANGES)
     where = None if ranking.where is None else (parse_where(ranking.where, names), ranking.where)
-    return RankingRequest(question.by, ranking.ascending, ranking.top, where)
+    fail_if = ranking.fail_if
+    failing = None if fail_if is None else (parse_where(fail_if, names, "--fail-if"), fail_if)
+    return RankingRequest(question.by, ranking.ascending, ranking.top, where, failing, ranking.fail_over)

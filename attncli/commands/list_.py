@@ -1,4 +1,4 @@
-"""attncli list: List what there is to choose from: variants, masks, inputs, formats, metrics, sources, models."""
+"""attncli list: List the available variants, masks, inputs, formats, metrics, sources and models."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import typer
 
 from attncli import __version__
 from attncli.cli.choices import Choices
-from attncli.cli.options import ARGV, OutputOptions, spread
+from attncli.cli.command import spread
+from attncli.cli.options import ARGV, OutputOptions
 from attncli.errors import UsageError, did_you_mean
 from attncli.record import Provenance
 from attncli.registry import FOLDERS, Entry, Parameter, entries
@@ -46,14 +47,14 @@ def list_view(kind: str | None = None, argv: tuple[str, ...] = ()) -> Table:
     """List what there is of a kind, or how much there is of every kind.
 
     Raises:
-        UsageError: There is no such kind.
+        UsageError: There is unknown kind.
     """
     if kind is None:
         return _overview(argv)
     if kind == "models":
         return _models(argv)
     if kind not in FOLDERS:
-        raise UsageError(f"nothing to list is called {kind!r}", did_you_mean(kind, KINDS))
+        raise UsageError(f"cannot list {kind!r}", did_you_mean(kind, KINDS))
     return _entries(kind, argv)
 
 

@@ -9,10 +9,12 @@ matrix of all pairs. With --model it is the mask the model was run with on a tex
 from __future__ import annotations
 
 import itertools
-from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
-from attncli.cli.options import ModelOptions, OutputOptions, ScratchOptions, TextInput, spread
+from attncli.cli.command import spread
+from attncli.cli.each_line import BatchedLineOptions
+from attncli.cli.options import ModelOptions, OutputOptions, ScratchOptions, TextInput
+from attncli.cli.rules import Rule, check_rules
 from attncli.maps.options import MaskOptions
 
 if TYPE_CHECKING:
@@ -25,105 +27,99 @@ EXAMPLES = (
     'attncli mask padding "The animal was too tired." --set pad=3',
     "attncli mask causal --seq-len 4 --key-len 10 --json",
     'attncli mask --model ./smollm2-135m "The animal was too tired." -o mask.svg',
-    'attncli mask --model ./smollm2-135m "The animal was too tired." --expect causal -q > mask.txt',
+    'attncli mask --model ./smollm2-135m "The animal was too tired." --expect causal',
 )
 
-
-_LONG = 20_000
-"""Patterns of more positions may take seconds to measure."""
 
 _LARGEST_BATCH = 64
 """With --padded, so many lines are read at most."""
 
 
 @spread
-def mask(pattern: MaskOptions, model: ModelOptions, output: OutputOptions) -> None:
+def mask(pattern: MaskOptions, lines: BatchedLineOptions, model: ModelOptions, output: OutputOptions) -> None:
     """Show a mask."""
-    from attncli.cli.common import plan_output, sign_of_life
+    from attncli.cli.common import plan_output
     from attncli.cli.output import deliver
-    from attncli.errors import UsageError
+    from attncli.cli.progress import progress
     from attncli.maps.pattern import pattern_view
 
+    if lines.each_line:
+        _each_line(pattern, lines, model, output)
+        return
     plan = plan_output(output, "MatrixGrid")
-    if pattern.stride is not None and model.model is None:
-        raise UsageError("--stride is for a model's text", "--model names the model")
-    if model.model is None and (pattern.expect or pattern.padded):
-        raise UsageError("--expect and --padded are for a model's masks", "--model names the model")
     if pattern.padded:
         _check_padded(pattern, model, output)
         return
     if model.model is not None:
         _of_model(pattern, model, output, plan)
         return
-    long = (pattern.seq_len or 0) > _LONG
-    with sign_of_life("measuring the pattern …", output) if long else nullcontext():
+    with progress("measuring the pattern …", output):
         view = pattern_view(pattern, plan)
     deliver(view, plan)
 
 
 def _of_model(pattern: MaskOptions, model: ModelOptions, output: OutputOptions, plan: Plan) -> None:
     """Run a model, show the masks it used, and hold them against what was expected."""
-    from attncli.cli.common import choose_kind, provenance, tell_checks
+    from attncli.cli.common import choose_kind, tell_checks
     from attncli.cli.output import deliver, say
-    from attncli.errors import UsageError
     from attncli.maps.expectation import check_masks, parse_expectation
     from attncli.models.opening import open_source
     from attncli.observers.selection import parse_selection
 
-    lengths = (pattern.seq_len, pattern.key_len)
-    if pattern.text is not None or lengths != (None, None) or pattern.settings or pattern.causal is not None:
-        raise UsageError(
-            "with --model, mask takes one text and no --seq-len, --causal or --set",
-            "try: attncli mask --help",
-        )
+    check_rules((Rule("NAME -", excludes="--file", hint="give one of them"),))
     text = TextInput(pattern.name, pattern.file).read("mask --model …")
     expected = [parse_expectation(one) for one in pattern.expect or ()]
-    source = open_source(text, pattern.pair, model, ScratchOptions(), output, stride=pattern.stride)
+    source = open_source(
+        text, pattern.pair, model, ScratchOptions(), output, stride=pattern.stride, images=pattern.image or ()
+    )
     kind = choose_kind(source.kinds, pattern.kind)
 
-    from attncli.maps.views import mask_view, source_title
-    from attncli.observers.masks import MaskOnly
-    from attncli.view import Matrix
+    from attncli.maps.mask import mask_question
 
-    queries, keys = source.axes(kind)
     layers = parse_selection(pattern.layer, "layer", no_mean="masks have no mean")
-    kept = MaskOnly(kind, layers, source.depth(kind), len(queries), len(keys))
-    run = source.run([kept])
-    layers.refuse_missing(run, kind, source.depth(kind))
-    tell_checks(run, output)
-    groups = kept.groups()
-    # One mask for several layers is no single layer's; where masks differ, each goes by the first layer that uses it.
-    shared = len(groups) == 1 and len(groups[0][0]) > 1
-    named = [
-        (Matrix(mask[:0].astype("float32"), kind=kind, layer=None if shared else layers[0]), mask)
-        for layers, mask in groups
-    ]
-    facts = [{"layers": list(layers)} for layers, _ in groups]
-    title = f"{source_title(run.source)} · the mask its {kind} attention used"
-    view = mask_view(
-        named, title, queries, keys, provenance(run), source=run.source, notes=run.notes, facts=facts
-    )
-    deliver(view, plan)
+    question, kept = mask_question(source, kind, layers)
+    shown = question.answer(source)
+    tell_checks(shown.run, output)
+    deliver(shown.view, plan)
     if expected:
-        count = check_masks(groups, expected, kind, source.depth(kind), queries, keys)
+        count = check_masks(kept.groups(), expected, kind, source.depth(kind), *source.axes(kind))
         if not output.quiet:
             say(f"note: the masks of {count} layers are as expected")
+
+
+def _each_line(
+    pattern: MaskOptions, lines: BatchedLineOptions, model: ModelOptions, output: OutputOptions
+) -> None:
+    """Show the masks that a model used on each line's text."""
+    from attncli.cli.common import choose_kind
+    from attncli.cli.each_line import run_lines
+    from attncli.observers.selection import parse_selection
+
+    run = run_lines(lines, pattern.file, output, "MatrixGrid")
+    layers = parse_selection(pattern.layer, "layer", no_mean="masks have no mean")
+
+    from attncli.maps.each_line import lines_of_model
+    from attncli.maps.mask import mask_question
+    from attncli.maps.show import Question
+    from attncli.models.opening import Opened
+
+    def ask(source: Opened) -> tuple[Question, int]:
+        return mask_question(source, choose_kind(source.kinds, pattern.kind), layers)[0], 1
+
+    run.through(lines_of_model(model, ScratchOptions(), output, ask, lines.batch_size).answers)
 
 
 def _check_padded(pattern: MaskOptions, model: ModelOptions, output: OutputOptions) -> None:
     """Check the lines of a file as one padded batch."""
     from attncli.cli.output import say
-    from attncli.errors import ReadError, UsageError
-    from attncli.inputs.corpus import BadLine, field_for, opened, read_texts
+    from attncli.errors import ReadError
+    from attncli.inputs.corpus import BadLine, field_for, read_texts
+    from attncli.inputs.text import opened
     from attncli.maps.expectation import check_padded_batch, parse_expectation
     from attncli.models.opening import check_reads, load_model
     from attncli.observers.selection import parse_selection
 
-    if not pattern.expect or pattern.file is None or pattern.name is not None:
-        raise UsageError(
-            "--padded needs --expect and --file",
-            "try: attncli mask -m M --file texts.txt --padded --expect causal",
-        )
+    assert pattern.expect and pattern.file is not None
     expected = [parse_expectation(one) for one in pattern.expect]
     with opened(pattern.file) as stream:
         lines = list(itertools.islice(read_texts(stream, field_for(pattern.file, None)), _LARGEST_BATCH))

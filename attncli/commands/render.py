@@ -1,4 +1,4 @@
-"""attncli render: Draw a saved run again, in any form: a picture, a table, data.
+"""attncli render: Draw a saved run again in any format: a picture, a table, data.
 
 FILE is what show, mask, compare, bench, heads or find wrote with -o run.json (or -o run.npz); - reads it from stdin. No
 model is loaded: capture on a large machine, look at it on a small one. The heads of a ranking are ranked again by any
@@ -8,14 +8,15 @@ metric in the file.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
-from attncli.cli.options import OutputOptions, spread
+from attncli.cli.command import spread
+from attncli.cli.options import KeyTokens, NumbersOrMean, OutputOptions, QueryTokens
+from attncli.cli.rules import Rule, check_rules
 
 if TYPE_CHECKING:
-    from attncli.documents.reading import Saved
     from attncli.record import Provenance
     from attncli.view import HeadRanking, MatrixGrid
 
@@ -34,20 +35,24 @@ EXAMPLES = (
 class RenderOptions:
     """Which run, and which part of it."""
 
+    rules: ClassVar = (
+        Rule(
+            "--by --ascending --where", excludes="@maps", hint="attncli heads … -o heads.json saves a ranking"
+        ),
+        Rule("--query --key", excludes="@ranking", hint="a ranking has no tokens"),
+        Rule(
+            "--layer --head --query --key --top --by --ascending --where",
+            excludes="@finding @difference @curves",
+            unless="all",
+            hint="leave it out: it is drawn whole",
+        ),
+    )
+
     file: Annotated[str, typer.Argument(metavar="FILE", help="A saved run, .npz or .json; - is stdin.")]
-    layer: Annotated[str, typer.Option(metavar="N", help="0-based: 3, 0,2,5-7, -1 (last), all or mean.")] = (
-        "all"
-    )
-    head: Annotated[str, typer.Option(metavar="N", help="0-based: 3, 0,2,5-7, -1 (last), all or mean.")] = (
-        "all"
-    )
-    query: Annotated[
-        str | None,
-        typer.Option(metavar="TOKENS", help="Rows to show, by position or text: 3, 2-5, it, it:2."),
-    ] = None
-    key: Annotated[
-        str | None, typer.Option(metavar="TOKENS", help="Columns to show, by position or text.")
-    ] = None
+    layer: NumbersOrMean = "all"
+    head: NumbersOrMean = "all"
+    query: QueryTokens = None
+    key: KeyTokens = None
     top: Annotated[
         int | None,
         typer.Option(
@@ -70,38 +75,8 @@ class RenderOptions:
         whole = self.query is None and self.key is None
         return whole and not any("mean" in asked for asked in (self.layer, self.head))
 
-    def refuse(self, view: Saved) -> None:
-        """Refuse what has no meaning for what was saved.
 
-        Raises:
-            UsageError: It was asked for.
-        """
-        from attncli.errors import UsageError
-        from attncli.view import MatrixGrid
-
-        kind = "show" if isinstance(view, MatrixGrid) else view.header.command
-        allowed, why, hint = _MEANT_FOR[kind]
-        whole = RenderOptions(self.file)
-        for name in ("layer", "head", "query", "key", "top", "by", "ascending", "where"):
-            if name not in allowed and getattr(self, name) != getattr(whole, name):
-                raise UsageError(f"--{name}: {why}", hint)
-
-
-_MEANT_FOR = {
-    "show": (
-        ("layer", "head", "query", "key", "top"),
-        "this run is no ranking of heads",
-        "attncli heads … -o heads.json saves one",
-    ),
-    "heads": (
-        ("layer", "head", "top", "by", "ascending", "where"),
-        "a ranking of heads has no tokens",
-        "leave it out",
-    ),
-    "find": ((), "what find found is drawn whole", "leave it out"),
-    "bench": ((), "a benchmark is drawn whole", "leave it out"),
-}
-"""Of what was saved: what may be asked of it, and what to say, and to try, where something else is."""
+_FACTS = {"heads": "@ranking", "find": "@finding", "diff": "@difference", "bench": "@curves"}
 
 
 @spread
@@ -115,7 +90,7 @@ def render(choice: RenderOptions, output: OutputOptions) -> None:
     from attncli.view import HeadRanking, MatrixGrid
 
     view = load_run(choice.file)
-    choice.refuse(view)
+    check_rules(choice.rules, "@maps" if isinstance(view, MatrixGrid) else _FACTS[view.header.command])
     view = replace(view, header=replace(view.header, provenance=_drawn_again(view.header.provenance)))
     if isinstance(view, MatrixGrid):
         _draw(view, choice, output)

@@ -13,7 +13,8 @@ import typer
 
 from attncli import __version__
 from attncli.cli.choices import SCHEMAS, Choices
-from attncli.cli.options import ARGV, OutputOptions, spread
+from attncli.cli.command import spread
+from attncli.cli.options import ARGV, OutputOptions
 from attncli.documents.schema import json_schema, known_forms, schema_id
 from attncli.errors import UsageError, did_you_mean
 from attncli.record import Provenance

@@ -1,7 +1,7 @@
 """attncli show: Show which tokens attend to which, in any model's heads.
 
-Rows are queries, columns are keys. Without --model a small trained model that comes with attncli attends, tiny-decoder,
-and shows the one of its heads that has most to say of the text, unless --layer or --head ask for others.
+Rows are queries, columns are keys. Without --model the small trained model tiny-decoder is used, which comes with
+attncli; of its heads the one that says most about the text is shown, unless --layer or --head is given.
 A text too long to draw each pair is pooled into a picture of at most 512×512 cells; --rows looks into it.
 """
 
@@ -10,14 +10,16 @@ from __future__ import annotations
 from typing import cast
 
 from attncli import registry
+from attncli.cli.command import spread
+from attncli.cli.each_line import BatchedLineOptions
 from attncli.cli.options import (
     GenerationOptions,
     ModelOptions,
     OutputOptions,
     ScratchOptions,
     TextInput,
-    spread,
 )
+from attncli.cli.rules import GIVEN
 from attncli.maps import InputKind
 from attncli.maps.options import ShowOptions
 
@@ -30,8 +32,10 @@ EXAMPLES = (
     'attncli show "CCO" -m ./annalog-marian --pair "CCO" --kind cross --json',
     "attncli show --file book.txt -m ./smollm2-135m --truncate --head mean -o book.png",
     "attncli show --file book.txt -m ./all-minilm-l6-v2 --stride 256 --layer 4 -o book.png",
+    "attncli show --each-line --file corpus.txt -m ./all-minilm-l6-v2 --layer 4 --head 7 --top 5 -o heads.ndjson",
     "attncli show speech.wav -m ./whisper-tiny-en --layer 3 --head 2 -o speech.png",
     "attncli show photo.jpg -m ./dinov2-small --layer -1 --query r7c3 -o photo.png",
+    'attncli show "What is on the table?" --image photo.jpg -m ./llava --layer -1 --head mean --query table -o map.png',
     'echo "The animal was too tired." | attncli show --causal --heads 4',
 )
 
@@ -40,6 +44,7 @@ EXAMPLES = (
 def show(
     text: TextInput,
     choice: ShowOptions,
+    lines: BatchedLineOptions,
     model: ModelOptions,
     writing: GenerationOptions,
     scratch: ScratchOptions,
@@ -48,29 +53,69 @@ def show(
     """Run a text through a model and show its attention weights."""
     from attncli.cli.common import choose_kind, plan_output, tell_checks
     from attncli.cli.output import deliver
+    from attncli.maps.image_text import with_pictures
     from attncli.maps.show import MapRequest
-    from attncli.models.opening import check_writing, medium_for, model_name, open_source
+    from attncli.models.alignment_heads import spelled_out
+    from attncli.models.opening import medium_for, model_name, open_source
     from attncli.models.shipped import roles_of
     from attncli.observers.selection import parse_selection
 
+    if lines.each_line:
+        _each_line(text, choice, lines, model, scratch, output)
+        return
     default = "table" if choice.top is not None else "heatmap"
     plan = plan_output(output, "MatrixGrid", top=choice.top, default=default)
-    layers = parse_selection("all" if choice.layer is None else choice.layer, "layer")
-    heads = parse_selection("all" if choice.head is None else choice.head, "head")
-    check_writing(writing, model, choice.pair)
+    layers = parse_selection(choice.layer, "layer")
+    heads = parse_selection(spelled_out(choice.head, model), "head")
     said = text.read("show")
-    medium = medium_for(said, model, output)
+    medium = None if choice.image else medium_for(said, model, output)
     lay_over = None
     if medium is not None:
         kind_of_input = cast(InputKind, registry.load("inputs", medium))
         opened = kind_of_input.open_input(said, choice, model, output, writing, plan.formats)
         source, choice, lay_over = opened.source, opened.choice, opened.lay_over
     else:
-        source = open_source(said, choice.pair, model, scratch, output, writing, choice.stride)
+        images = choice.image or ()
+        source = open_source(said, choice.pair, model, scratch, output, writing, choice.stride, images)
     kind = choose_kind(source.kinds, choice.kind)
     showing = MapRequest(source, kind, layers, heads, choice, laid_over=lay_over is not None)
-    if model.model is None and choice.layer is None and choice.head is None:
+    if GIVEN.get().keys().isdisjoint(("--model", "--layer", "--head")):
         showing = showing.of_one_head(roles_of(model_name(model, scratch, choice.pair)))
     shown = showing.shown(plan)
     tell_checks(shown.run, output)
-    deliver(shown.view if lay_over is None else lay_over(shown.view), plan, shown.pictures)
+    view = shown.view if lay_over is None else lay_over(shown.view)
+    deliver(with_pictures(view, source, rows_asked=choice.asks_for_rows), plan, shown.pictures)
+
+
+def _each_line(
+    text: TextInput,
+    choice: ShowOptions,
+    lines: BatchedLineOptions,
+    model: ModelOptions,
+    scratch: ScratchOptions,
+    output: OutputOptions,
+) -> None:
+    """Show each line's text."""
+    from attncli.cli.each_line import run_lines
+
+    run = run_lines(lines, text.file, output, "MatrixGrid", top=choice.top)
+
+    from attncli.cli.common import choose_kind
+    from attncli.maps.each_line import lines_of_model
+    from attncli.maps.show import MapRequest, Question
+    from attncli.models.opening import Opened, model_name
+    from attncli.models.shipped import roles_of
+    from attncli.observers.selection import parse_selection
+
+    layers, heads = parse_selection(choice.layer, "layer"), parse_selection(choice.head, "head")
+    one_head = GIVEN.get().keys().isdisjoint(("--model", "--layer", "--head"))
+    roles = roles_of(model_name(model, scratch, lines.pair_field)) if one_head else ()
+
+    def ask(source: Opened) -> tuple[Question, int]:
+        request = MapRequest(source, choose_kind(source.kinds, choice.kind), layers, heads, choice)
+        request = request.of_one_head(roles) if roles else request
+        return request.question(run.documents), request.least_maps
+
+    about_text = choice.asks_for_rows or choice.key is not None
+    size = lines.batch_size
+    run.through(lines_of_model(model, scratch, output, ask, size, about_text=about_text).answers)

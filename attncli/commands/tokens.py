@@ -1,17 +1,19 @@
-"""attncli tokens: Split a text into a model's tokens and say what each one stands for. Loads no torch."""
+"""attncli tokens: Split a text into a model's tokens and show what each one stands for. Does not load torch."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from attncli import __version__
-from attncli.cli.choices import FOLDERS, MODELS, Choices
-from attncli.cli.options import ARGV, OutputOptions, TextInput, spread
+from attncli.cli.command import spread
+from attncli.cli.each_line import Answer, LineOptions, run_lines
+from attncli.cli.options import ARGV, ModelName, Offline, OutputOptions, PairText, TextInput
 from attncli.errors import ModelError, UsageError
+from attncli.inputs.corpus import Pair
 from attncli.labels import safe_label
 from attncli.record import Provenance, Token, Tokens
 from attncli.view import Column, Header, Table
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 EXAMPLES = (
     'attncli tokens "To be, or not to be"',
     'echo "unbelievable!" | attncli tokens - --json',
+    "attncli tokens --each-line --file corpus.txt -m ./smollm2-135m",
 )
 
 COLUMNS = (
@@ -40,33 +43,38 @@ COLUMNS = (
 class TokenOptions:
     """With which tokenizer."""
 
-    pair: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="A second text, for models that take two.")
-    ] = None
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--model",
-            "-m",
-            metavar="NAME",
-            help="A model's folder, hub name or tiny-…; scratch has words for tokens.",
-        ),
-        Choices(MODELS, FOLDERS),
-    ] = None
-    offline: Annotated[bool, typer.Option("--offline", help="Download nothing.")] = False
+    pair: PairText = None
+    model: ModelName = None
+    offline: Offline = False
 
 
 @spread
-def tokens(text: TextInput, choice: TokenOptions, output: OutputOptions) -> None:
+def tokens(text: TextInput, choice: TokenOptions, lines: LineOptions, output: OutputOptions) -> None:
     """Split a text into tokens."""
     from attncli.cli.common import plan_output
     from attncli.cli.output import deliver
     from attncli.inputs.media import refuse_medium
 
+    if lines.each_line:
+        run_lines(lines, text.file, output, "Table").through(partial(_of_lines, choice))
+        return
     plan = plan_output(output, "Table", default="table")
     read = text.read("tokens")
     refuse_medium(read)
     deliver(tokens_view(read, choice.model, pair=choice.pair, offline=choice.offline, argv=ARGV.get()), plan)
+
+
+def _of_lines(choice: TokenOptions, pairs: Iterator[Pair]) -> Iterator[Answer]:
+    """Yield each line's tokens."""
+    from attncli.inputs.media import refuse_medium
+
+    for line, pair in pairs:
+        try:
+            refuse_medium(line.text)
+            found = tokens_view(line.text, choice.model, pair=pair, offline=choice.offline, argv=ARGV.get())
+            yield Answer((line, pair), found)
+        except UsageError as error:
+            yield Answer((line, pair), error)
 
 
 def tokens_view(
@@ -105,6 +113,7 @@ def tokens_view(
     )
 
 
+@lru_cache(maxsize=1)
 def tokenizer_of(model: str, *, offline: bool = False) -> tuple[Tokenizer, tuple[str, ...]]:
     """Load a model's tokenizer from its folder or the hub's cache, or fetch that one file from the hub.
 

@@ -63,10 +63,6 @@ def check(sides: SideOptions, choice: DiffOptions) -> None:
         raise UsageError(f"--by {choice.by}: unknown metric", did_you_mean(choice.by, METRICS))
     if sides.adapter not in (None, "on,off", "off,on"):
         raise UsageError(f"--adapter {sides.adapter}: unknown choice", "write on,off or off,on")
-    if sides.file is not None and sides.first is not None:
-        raise UsageError("a text and --file were both given", "give one of them")
-    if sides.file is not None and choice.maps is not None:
-        raise UsageError("--maps shows one text", "give a text in place of --file")
 
 
 def answer(sides: SideOptions, choice: DiffOptions, model: ModelOptions, output: OutputOptions) -> Answer:
@@ -139,7 +135,8 @@ def _over_corpus(
 
 
 def _texts(path: str, field: str | None, output: OutputOptions) -> list[str]:
-    from attncli.inputs.corpus import BadLine, field_for, opened, read_texts
+    from attncli.inputs.corpus import BadLine, field_for, read_texts
+    from attncli.inputs.text import opened
 
     texts = []
     with opened(path) as stream:

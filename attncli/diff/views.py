@@ -4,28 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import numpy as np
 
 from attncli.diff.alignment import Alignment
 from attncli.diff.compare import Score
+from attncli.diff.document import ranking_of
 from attncli.diff.options import DiffOptions
 from attncli.diff.run import Answer
 from attncli.labels import safe_label
 from attncli.maps.views import source_title
 from attncli.record import Provenance, Tokens
-from attncli.view import Column, Header, HeadMap, HeadRanking, Matrix, MatrixGrid, Table
-
-FEW = 10
-"""So many heads stand in a table for people."""
+from attncli.view import Header, HeadRanking, Matrix, MatrixGrid
 
 _SHOWN_CHANGES = 6
-_TITLES = {
-    "distance": Column("distance", "Jensen–Shannon distance"),
-    "divergence": Column("divergence", "Jensen–Shannon divergence", "bits"),
-    "max_abs": Column("max_abs", "largest difference of a weight"),
-}
 
 
 def diff_view(found: Answer, choice: DiffOptions, made: Provenance) -> HeadRanking:
@@ -46,15 +39,9 @@ def diff_view(found: Answer, choice: DiffOptions, made: Provenance) -> HeadRanki
         "corpus": _corpus(found),
         "top": choice.top,
         "heads": [_entry(score, found) for score in scores],
+        "maps": [_map(found, choice.by)],
     }
-    return HeadRanking(
-        header,
-        _TITLES[choice.by],
-        (_map(found, choice.by),),
-        (_people(scores if choice.top else scores[:FEW], found, choice, header),),
-        _data(scores, found, header),
-        document,
-    )
+    return ranking_of(document, header)
 
 
 def maps_view(found: Answer, choice: DiffOptions, made: Provenance) -> MatrixGrid:
@@ -147,8 +134,6 @@ def _label(token: object) -> str:
 
 def _aligned(before: Tokens, after: Tokens, pairs: Alignment) -> Tokens:
     """Return the tokens of aligned places, those of both sides where they differ."""
-    from dataclasses import replace
-
     return tuple(
         replace(before[one], label=f"{before[one].label}→{after[other].label}") if replaced else before[one]
         for one, other, replaced in zip(pairs.before, pairs.after, pairs.replaced, strict=True)
@@ -158,51 +143,6 @@ def _aligned(before: Tokens, after: Tokens, pairs: Alignment) -> Tokens:
 def _head_name(score: Score) -> str:
     name = f"L{score.head[0]}H{score.head[1]}"
     return name if score.head == score.other else f"{name} / L{score.other[0]}H{score.other[1]}"
-
-
-def _row(score: Score, found: Answer) -> str | None:
-    if score.row is None or found.pairs is None:
-        return None
-    rows = found.pairs.rows
-    return _aligned(found.first.queries, found.second.queries, rows)[score.row].label
-
-
-def _people(scores: Sequence[Score], found: Answer, choice: DiffOptions, header: Header) -> Table:
-    corpus = found.sums is not None
-    columns = [Column("rank"), Column("head"), Column("distance"), Column("max_abs", "largest difference")]
-    columns += (
-        [Column("stderr"), Column("baseline")]
-        if corpus
-        else [Column("row", "at row"), Column("there", "distance there")]
-    )
-    rows = []
-    for rank, score in enumerate(scores, 1):
-        last = (
-            (_number(score.stderr), _number(score.null))
-            if corpus
-            else (_row(score, found), _number(score.row_distance))
-        )
-        rows.append((rank, _head_name(score), _number(score.distance), _number(score.max_abs), *last))
-    count = len(found.scores)
-    which = f"All {count} heads" if len(rows) == count else f"The first {len(rows)} of {count} heads"
-    plain = Header(
-        command="diff", title=f"{which}, by {choice.by.replace('_', ' ')}", provenance=header.provenance
-    )
-    return Table(plain, tuple(columns), tuple(rows))
-
-
-def _data(scores: Sequence[Score], found: Answer, header: Header) -> Table:
-    names = ("distance", "divergence", "max_abs", "rows", "stderr", "baseline", "row", "row_distance")
-    columns = (Column("kind"), Column("layer"), Column("head"), Column("other_layer"), Column("other_head"))
-    rows = []
-    for score in scores:
-        metrics = _metrics(score)
-        position = None if score.row is None or found.pairs is None else _position(score, found)
-        rows.append(
-            (found.first.kind, *score.head, *score.other,
-             *(metrics[name] for name in names[:6]), position, _number(score.row_distance))
-        )  # fmt: skip
-    return Table(header, (*columns, *map(Column, names)), tuple(rows), "heads")
 
 
 def _entry(score: Score, found: Answer) -> dict[str, object]:
@@ -221,13 +161,9 @@ def _entry(score: Score, found: Answer) -> dict[str, object]:
             "other_position": found.second.queries[rows.after[score.row]].position,
             "token": found.first.queries[rows.before[score.row]].text,
             "other_token": found.second.queries[rows.after[score.row]].text,
+            "label": _aligned(found.first.queries, found.second.queries, rows)[score.row].label,
         }
     return entry
-
-
-def _position(score: Score, found: Answer) -> int:
-    assert score.row is not None and found.pairs is not None
-    return found.first.queries[found.pairs.rows.before[score.row]].position
 
 
 def _metrics(score: Score) -> dict[str, object]:
@@ -256,13 +192,13 @@ def _corpus(found: Answer) -> dict[str, object]:
     }
 
 
-def _map(found: Answer, by: str) -> HeadMap:
+def _map(found: Answer, by: str) -> dict[str, object]:
+    """Lay the metric of all heads out by layer and head."""
     layers = sorted({score.head[0] for score in found.scores})
     heads = sorted({score.head[1] for score in found.scores})
-    values = np.full((len(layers), len(heads)), np.nan, np.float32)
-    for score in found.scores:
-        values[layers.index(score.head[0]), heads.index(score.head[1])] = score.value(by)
-    return HeadMap(found.first.kind, tuple(layers), tuple(heads), values)
+    numbers = {score.head: _number(score.value(by)) for score in found.scores}
+    values = [[numbers.get((layer, head)) for head in heads] for layer in layers]
+    return {"kind": found.first.kind, "layers": layers, "heads": heads, "values": values}
 
 
 def _number(value: float) -> float | None:

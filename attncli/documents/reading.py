@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from attncli.documents.checked import checked, damaged, header_of, parse
 from attncli.documents.forms import common as forms
-from attncli.documents.forms.grids import FORMS as GRIDS
+from attncli.documents.forms.grids import SHAPES as GRIDS
 from attncli.documents.numbers import Entry, matrix_from_json, require_range
 from attncli.errors import AttnCliError, ReadError
 from attncli.labels import safe_label
@@ -27,7 +27,12 @@ from attncli.view import Curves, HeadRanking, Matrix, MatrixGrid, Pooling
 
 _ZIP = b"PK"
 _NO_RUN = "render draws what show, mask, compare, bench, heads and find wrote with -o run.json or -o run.npz"
-_READERS = {"bench": "attncli.bench.saved", "heads": "attncli.heads.saved", "find": "attncli.find.saved"}
+_READERS = {
+    "bench": "attncli.bench.saved",
+    "heads": "attncli.heads.saved",
+    "find": "attncli.find.saved",
+    "diff": "attncli.diff.document",
+}
 """The modules that read answers which are no matrices: each has ``read_view(parsed, name)``."""
 
 _OF_ENTRY = {"name", "kind", "layer", "head", "kv_head", "shape", "weights", "allowed", "top", "allowed_keys"}
@@ -78,7 +83,7 @@ def read_run(stream: BinaryIO, name: str) -> Saved:
 
 def _from_json(content: bytes, name: str) -> Saved:
     parsed = _parsed(content, name)
-    if (command := parsed["command"]) in _READERS:
+    if (command := parsed["command"]) in _READERS and "attention" not in parsed:
         view: Saved = import_module(_READERS[command]).read_view(parsed, name)
         return view
     return _grid(parsed, name, matrix_from_json)
@@ -90,7 +95,7 @@ def _from_npz(stream: BinaryIO, name: str) -> MatrixGrid:
     if meta.ndim != 0 or meta.dtype.kind != "U":
         raise arrays.wrong("meta", "is no text")
     parsed = _parsed(str(meta[()]).encode("utf-8", "surrogatepass"), name)
-    if parsed["command"] in _READERS:
+    if parsed["command"] not in GRIDS:
         raise arrays.wrong("meta", "describes no matrices")
     grid = _grid(parsed, name, _empty)
     matrices: dict[int, Matrix] = {}
@@ -177,7 +182,7 @@ def _grid(
     Args:
         numbers: Gives an entry's matrix, nameless: from the entry itself, or empty.
     """
-    (shape,) = GRIDS[parsed["command"]].shapes
+    shape = GRIDS[parsed["command"]]
     document: Any = checked(parsed, shape, name)
     unit: Unit = document.get("unit", "weight")
     queries, keys = (tuple(map(_token, document[axis])) for axis in ("query_tokens", "key_tokens"))

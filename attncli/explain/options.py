@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from attncli.cli.choices import Choices
-from attncli.record import KINDS
+from attncli.cli.options import KindName, OneNumber, PairText
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,27 +18,19 @@ class ExplainOptions:
         str | None,
         typer.Option(metavar="TOKEN", help="The row: it, it:2, or a position; the last word by default."),
     ] = None
-    layer: Annotated[
-        str | None, typer.Option(metavar="N", help="0-based; -1 is the last. By default the most telling.")
-    ] = None
-    head: Annotated[
-        str | None, typer.Option(metavar="N", help="0-based; -1 is the last. By default the most telling.")
-    ] = None
-    kind: Annotated[
-        str | None,
-        typer.Option(metavar="KIND", help="encoder, decoder or cross, where a model has several."),
-        Choices(KINDS),
-    ] = None
-    pair: Annotated[
-        str | None,
-        typer.Option(metavar="TEXT", help="Second sentence, or the target text of an encoder–decoder."),
-    ] = None
+    layer: OneNumber = None
+    head: OneNumber = None
+    kind: KindName = None
+    pair: PairText = None
     top: Annotated[
-        int | None, typer.Option(metavar="K", min=1, help="List only the K strongest keys; 8 for people.")
+        int | None,
+        typer.Option(
+            metavar="K", min=1, help="List only the K strongest keys; 8 by default in readable formats."
+        ),
     ] = None
     dims: Annotated[
         int, typer.Option(metavar="N", min=1, max=64, help="Show the first N numbers of a vector.")
     ] = 6
     diagram: Annotated[
-        bool, typer.Option("--diagram", help="Draw the data-flow; -f mermaid gives it in Mermaid.")
+        bool, typer.Option("--diagram", help="Draw the data flow; -f mermaid writes it in Mermaid.")
     ] = False

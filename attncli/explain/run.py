@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from attncli.cli.choices import TOPICS
 from attncli.cli.options import ARGV, ModelOptions, OutputOptions, ScratchOptions, TextInput
+from attncli.cli.rules import GIVEN
 from attncli.errors import UsageError
 from attncli.record import Kind, Tokens
 
@@ -18,15 +19,13 @@ HEAD_DIMS = tuple(2**power for power in range(2, 11))
 """Sizes of vectors that scaling is measured for: 4 to 1024."""
 
 
-def topic_of(
-    text: TextInput, choice: ExplainOptions, model: ModelOptions
-) -> Literal["scaling", "order"] | None:
+def topic_of(text: TextInput) -> Literal["scaling", "order"] | None:
     """Return whether the argument is a topic or a text.
 
     It is a text after ``--``, and with any option that only a text needs.
     """
-    of_text = (model.model, choice.query, choice.pair, choice.kind, choice.layer, choice.head, text.file)
-    if any(option is not None for option in of_text) or choice.diagram or "--" in ARGV.get():
+    of_text = ("--model", "--query", "--pair", "--kind", "--layer", "--head", "--file", "--diagram")
+    if "--" in ARGV.get() or not GIVEN.get().keys().isdisjoint(of_text):
         return None
     return cast(Literal["scaling", "order"], text.text) if text.text in TOPICS else None
 

@@ -8,12 +8,20 @@ from typing import Annotated, ClassVar
 import typer
 
 from attncli.cli.choices import FILES, LABELLED_SETS, Choices
-from attncli.record import KINDS
+from attncli.cli.options import KindName, Numbers, PairText
+from attncli.cli.rules import Rule
 
 
 @dataclass(frozen=True, slots=True)
 class WordOptions:
     """Which word attends to which."""
+
+    rules: ClassVar = (
+        Rule(
+            "--examples", excludes="TEXT - --file --from --to --pair", hint="--examples has texts and words"
+        ),
+        Rule("--reverse", needs="--examples", hint="swap --from and --to"),
+    )
 
     from_: Annotated[
         str | None,
@@ -44,18 +52,11 @@ class FindOptions:
 
     panel: ClassVar[str] = "Heads"
 
-    pair: Annotated[
-        str | None,
-        typer.Option(metavar="TEXT", help="Second sentence, or the target text of an encoder–decoder."),
-    ] = None
-    kind: Annotated[
-        str | None,
-        typer.Option(metavar="KIND", help="encoder, decoder or cross, where a model has several."),
-        Choices(KINDS),
-    ] = None
-    layer: Annotated[str, typer.Option(metavar="N", help="0-based: 3, 0,2,5-7, -1 (last) or all.")] = "all"
-    head: Annotated[str, typer.Option(metavar="N", help="0-based: 3, 0,2,5-7, -1 (last) or all.")] = "all"
+    pair: PairText = None
+    kind: KindName = None
+    layer: Numbers = "all"
+    head: Numbers = "all"
     top: Annotated[
         int | None,
-        typer.Option(metavar="K", min=1, help="Only the K first heads; 10 by default in tables for people."),
+        typer.Option(metavar="K", min=1, help="Only the first K heads; 10 by default in readable tables."),
     ] = None

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from attncli.cli.common import choose_kind, provenance
-from attncli.cli.options import ModelOptions, OutputOptions, ScratchOptions, TextInput
+from attncli.cli.options import ModelOptions, OutputOptions, ScratchOptions
 from attncli.errors import CaptureError, UsageError
 from attncli.find.options import FindOptions, WordOptions
 from attncli.labels import safe_label
@@ -53,23 +53,19 @@ class Search:
         return f"attncli show {given} -m {_quoted(self.model.model or '')}{pair}{kind}"
 
 
-def check_words(text: TextInput, words: WordOptions, wanted: FindOptions, model: ModelOptions) -> None:
-    """Refuse options that do not go together, before anything is loaded.
+def check_words(words: WordOptions, model: ModelOptions) -> None:
+    """Refuse a search without a trained model or without words, before anything is loaded.
 
     Raises:
-        UsageError: They do not.
+        UsageError: One of them is missing.
     """
     if model.model in (None, "scratch"):
         raise UsageError("find needs a trained model: random weights link no words", "-m names one")
     if words.examples is not None:
-        named = words.from_ is not None or words.to is not None
-        if named or text.text is not None or text.file is not None or wanted.pair is not None:
-            raise UsageError("--examples brings its own texts and words", "leave the others out")
-    elif words.from_ is None or words.to is None:
+        return
+    if words.from_ is None or words.to is None:
         missing = "--from" if words.from_ is None else "--to"
         raise UsageError(f"{missing} is missing: which words?", "try: --from it --to animal, or --examples")
-    elif words.reverse:
-        raise UsageError("--reverse is for --examples", "swap --from and --to")
 
 
 def rank_in_text(

@@ -17,9 +17,9 @@ from types import FrameType
 from typing import Any
 
 from attncli.errors import CaptureError, ReadError
-from attncli.heads.corpus_state import CorpusState, Pair, Pass, TextSource
-from attncli.inputs.corpus import BadLine
-from attncli.models.batches import Encoded, ModelBatch, cut_into_batches
+from attncli.heads.corpus_state import CorpusState, Pass, TextSource
+from attncli.inputs.corpus import BadLine, Pair, cut_into_batches
+from attncli.models.batches import Encoded, ModelBatch
 
 LOOK_AHEAD = 512
 """Lines that are sorted together: enough for batches of like length, and no more memory for a longer corpus."""

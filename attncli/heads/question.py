@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from attncli.cli.options import ModelOptions, OutputOptions, ScratchOptions, TextInput
 from attncli.errors import UsageError, did_you_mean
-from attncli.models.shipped import shipped_models
 
 if TYPE_CHECKING:
     from attncli.heads.changes import OldRun
-    from attncli.heads.corpus_state import Pair, TextSource
+    from attncli.heads.corpus_state import TextSource
     from attncli.heads.labels import Thresholds
     from attncli.heads.options import CorpusOptions, ProbeOptions, RankingOptions
     from attncli.heads.probes import RepeatedTokens
-    from attncli.inputs.corpus import BadLine
+    from attncli.heads.sounds import SoundsRequest
+    from attncli.inputs.corpus import BadLine, Pair
     from attncli.models.batches import RowRule
     from attncli.observers.selection import Selection
     from attncli.record import Kind
@@ -51,6 +51,7 @@ class HeadsRequest:
     settings: Mapping[str, Any]
     state: Mapping[str, Any] | None
     old: tuple[str, OldRun] | None
+    medium: str = "text"
 
 
 class Lines(Protocol):
@@ -79,17 +80,26 @@ def ask(
         AttnCliError: It does not go together, or something is not available.
     """
     from attncli.heads.labels import parse_thresholds
+    from attncli.models.alignment_heads import spelled_out
+    from attncli.models.opening import is_pretrained
     from attncli.observers.selection import NO_MEAN, parse_selection
 
-    _check_probe(text, corpus, probe, model)
+    _check_probe(probe)
     thresholds = parse_thresholds(ranking.threshold or ())
     layers = parse_selection(ranking.layer, "layer", no_mean=NO_MEAN)
-    heads = parse_selection(ranking.head, "head", no_mean=NO_MEAN)
-    by = _metric_to_rank_by(ranking.by, probe)
+    heads = parse_selection(spelled_out(ranking.head, model), "head", no_mean=NO_MEAN)
+    by = _metric_to_rank_by(ranking.by, probe, ranking.compare_to)
     old = _old_run(ranking.compare_to)
     state = _resumed(corpus.resume)
-    lines = None if _is_probe(probe) else _lines(text, corpus)
-    source, drawn, rule, device = _open(lines, corpus, probe, model, scratch, output)
+    sounds = None
+    if is_pretrained(model) and not _is_probe(probe):
+        from attncli.heads.sounds import sounds_of
+
+        sounds = sounds_of(text, ranking, corpus, model, output)
+    lines = None if _is_probe(probe) else (sounds and sounds.lines) or _lines(text, corpus)
+    source, drawn, rule, device = _open(lines, corpus, probe, model, scratch, output, sounds)
+    if sounds is not None:
+        corpus = sounds.corpus
 
     from attncli.cli.common import choose_kind
     from attncli.models.opening import model_name
@@ -121,6 +131,7 @@ def ask(
     return HeadsRequest(
         source, kind, by, names, thresholds, layers, heads, rule, lines, drawn, device, scratch.seed or 0, corpus,
         settings, None if state is None else state["progress"], old,
+        "text" if sounds is None else "sound",
     )  # fmt: skip
 
 
@@ -128,35 +139,29 @@ def _is_probe(probe: ProbeOptions) -> bool:
     return probe.probe is not None or probe.ids is not None
 
 
-def _check_probe(text: TextInput, corpus: CorpusOptions, probe: ProbeOptions, model: ModelOptions) -> None:
+def _check_probe(probe: ProbeOptions) -> None:
     if probe.probe not in (None, "induction"):
-        raise UsageError(f"--probe {probe.probe}: no such probe", did_you_mean(probe.probe, ["induction"]))
-    if not _is_probe(probe):
-        return
-    if text.text is not None or text.file is not None:
-        raise UsageError("--probe makes its own texts", "leave out the text and --file")
-    if not _is_pretrained(model):
-        raise UsageError("--probe needs a pretrained model", "--model names one")
-    if corpus.min_row is not None or corpus.resume is not None or corpus.exclude_special:
-        raise UsageError("--probe has rows of its own", "leave out --min-row, --resume and --exclude-special")
+        raise UsageError(f"--probe {probe.probe}: unknown probe", did_you_mean(probe.probe, ["induction"]))
 
 
-def _metric_to_rank_by(asked: str | None, probe: ProbeOptions) -> str:
+def _metric_to_rank_by(asked: str | None, probe: ProbeOptions, old: str | None) -> str:
     from attncli import registry
     from attncli.heads.ranking import metric_named
-    from attncli.heads.scores import ROLE
+    from attncli.heads.scores import CHANGES, ROLE
 
     by = asked or ("induction" if _is_probe(probe) else ROLE)
-    return metric_named(by, [ROLE, *registry.entries("metrics")])
+    if by in CHANGES and old is None:
+        raise UsageError(f"--by {by} needs an older run", "--compare-to FILE names it")
+    return metric_named(by, [ROLE, *CHANGES, *registry.entries("metrics")])
 
 
 def _metric_names(kind: Kind, by: str, where: str | None) -> tuple[str, ...]:
     from attncli import registry
-    from attncli.heads.scores import ROLE
+    from attncli.heads.scores import CHANGES, ROLE
 
     entries = registry.entries("metrics")
     names = tuple(name for name, entry in entries.items() if kind in entry.attributes["kinds"])  # type: ignore[operator]
-    if by not in (ROLE, *names):
+    if by not in (ROLE, *CHANGES, *names):
         raise UsageError(
             f"--by {by}: it has no meaning for {kind} attention", f"choose from: {', '.join(names)}"
         )
@@ -182,50 +187,18 @@ class OneText:
         yield Line(1, self.text), self.pair
 
 
-@dataclass(frozen=True)
-class CorpusFile:
-    """A corpus in a file, or on stdin."""
-
-    path: str
-    field: str | None
-    pair_field: str | None
-
-    @property
-    def size(self) -> int | None:
-        """Bytes of a plain file."""
-        from pathlib import Path
-
-        path = Path(self.path).expanduser()
-        return path.stat().st_size if self.path != "-" and path.is_file() else None
-
-    def read(self) -> Iterator[Pair | BadLine]:
-        """Yield line after line."""
-        from attncli.inputs.corpus import opened, read_pairs
-
-        with opened(self.path) as stream:
-            yield from read_pairs(stream, self.field, self.pair_field)
-
-
 def _lines(text: TextInput, corpus: CorpusOptions) -> Lines:
     """Find what to read: the text, a file, or a pipe."""
-    from attncli.inputs.corpus import DEFAULT_FIELD, field_for
+    from attncli.inputs.corpus import CorpusFile
     from attncli.inputs.media import refuse_medium
 
-    if text.text is not None and text.file is not None:
-        raise UsageError("a text and --file were both given", "give one of them")
     if text.text not in (None, "-"):
-        if corpus.field is not None or corpus.pair_field is not None:
-            raise UsageError("--field and --pair-field are for a corpus of JSON lines", "give it with --file")
         only = text.read("heads")
         if not only.strip():
             raise UsageError("the text is empty: there is nothing to attend to")
         refuse_medium(only)
         refuse_medium(corpus.pair)
         return OneText(only, corpus.pair)
-    if corpus.pair is not None:
-        raise UsageError(
-            "--pair goes with the one text on the command line", "--pair-field names a corpus' field"
-        )
     if text.file is None and text.text is None and (sys.stdin is None or sys.stdin.isatty()):
         raise UsageError(
             "no text was given",
@@ -233,33 +206,7 @@ def _lines(text: TextInput, corpus: CorpusOptions) -> Lines:
         )
     path = text.file or "-"
     refuse_medium(path)
-    field = field_for(path, corpus.field)
-    if corpus.pair_field is not None and field is None:
-        field = DEFAULT_FIELD
-    found = CorpusFile(path, field, corpus.pair_field)
-    if path != "-":
-        _check_readable(path)
-    return found
-
-
-def _check_readable(path: str) -> None:
-    """Fail before the model is loaded; a named pipe is left alone, since what is read of it is gone."""
-    import os
-    from pathlib import Path
-
-    from attncli.inputs.corpus import opened
-
-    if Path(os.path.expanduser(path)).is_fifo():
-        return
-
-    with opened(path) as stream:
-        try:
-            stream.peek(1) if hasattr(stream, "peek") else None
-        except OSError as error:
-            from attncli.errors import ReadError
-            from attncli.labels import safe_label
-
-            raise ReadError(f"{safe_label(path)}: {error.strerror or error}") from error
+    return CorpusFile.named(path, corpus.field, corpus.pair_field)
 
 
 def _open(
@@ -269,13 +216,15 @@ def _open(
     model: ModelOptions,
     scratch: ScratchOptions,
     output: OutputOptions,
+    sounds: SoundsRequest | None,
 ) -> tuple[TextSource, RepeatedTokens | None, RowRule, str]:
     """Open the model; give it, the probe's tokens, which rows count, and the device."""
     from attncli.models.batches import RowRule
+    from attncli.models.opening import is_pretrained
 
     rule = RowRule(corpus.min_row)
     paired = corpus.pair is not None or corpus.pair_field is not None
-    if not _is_pretrained(model):
+    if not is_pretrained(model):
         assert lines is not None
         return _text_by_text(lines, rule, corpus, model, scratch, output), None, rule, "cpu"
 
@@ -287,6 +236,8 @@ def _open(
     device = (
         f"cuda:{ranks_from().local}" if model.device == "cuda" and ranks_from().count > 1 else model.device
     )
+    if sounds is not None:
+        return sounds.open(model, output, device, rule), None, rule, device
     check_reads(model, output, lines.text if isinstance(lines, OneText) else None)
     loaded = load_model(model, output, device)
     drawn = None
@@ -299,10 +250,6 @@ def _open(
         loaded, rule, paired, truncate=model.truncate, verify=not model.no_verify, fast=model.fast
     )
     return made, drawn, rule, device
-
-
-def _is_pretrained(model: ModelOptions) -> bool:
-    return model.model not in (None, "scratch", *shipped_models())
 
 
 def _text_by_text(
@@ -333,7 +280,7 @@ def _old_run(path: str | None) -> tuple[str, OldRun] | None:
 
 def _check_old(old: tuple[str, OldRun] | None, kind: Kind, depth: int, by: str) -> None:
     """Refuse to compare with a run that has nothing in common with this one."""
-    from attncli.heads.scores import ROLE
+    from attncli.heads.scores import CHANGES, ROLE
 
     if old is None:
         return
@@ -344,7 +291,7 @@ def _check_old(old: tuple[str, OldRun] | None, kind: Kind, depth: int, by: str) 
             f"--compare-to {name}: none of its heads are this model's {kind} heads",
             "compare runs of one model",
         )
-    if by != ROLE and not any(by in head.numbers for head in common):
+    if by not in (ROLE, *CHANGES) and not any(by in head.numbers for head in common):
         raise UsageError(f"--compare-to {name}: it has no {by}", "rank by another metric")
 
 

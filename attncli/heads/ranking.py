@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from attncli import registry
 from attncli.errors import UsageError, did_you_mean
 from attncli.heads.condition import Condition
-from attncli.heads.scores import ROLE, Head
+from attncli.heads.scores import CHANGES, ROLE, Head
 from attncli.heads.tables import metric_column
 from attncli.maps.views import source_title
 from attncli.record import Kind, SourceInfo
@@ -31,12 +31,16 @@ class RankingRequest:
         ascending: Whether the smallest comes first.
         top: How many to give; None for all, of which people see the first few.
         where: Which heads to give, and as it was typed.
+        fail_if: What no head may fulfil, and as it was typed.
+        fail_over: What no head's number may exceed.
     """
 
     by: str
     ascending: bool = False
     top: int | None = None
     where: tuple[Condition, str] | None = None
+    fail_if: tuple[Condition, str] | None = None
+    fail_over: float | None = None
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,7 @@ class Corpus:
         bad_lines: How many lines could not be used.
         rule: Which rows count, in words.
         probe: ``induction`` where the texts are random tokens.
+        medium: ``sound`` where they are sounds.
     """
 
     texts: int
@@ -60,9 +65,10 @@ class Corpus:
     bad_lines: int
     rule: str
     probe: str | None = None
+    medium: str = "text"
 
 
-def metric_named(by: str, known: Iterable[str], wrong: str = "no such metric") -> str:
+def metric_named(by: str, known: Iterable[str], wrong: str = "unknown metric") -> str:
     """Return the metric that ``--by`` names; dashes may stand for underscores.
 
     Args:
@@ -88,6 +94,8 @@ def rank(heads: Sequence[Head], wanted: RankingRequest, *, ranked: bool = False)
 
     def key(head: Head) -> tuple[bool, float, int, int]:
         value = head.value(wanted.by)
+        if wanted.by in ("change", "z"):
+            value = abs(value)
         return math.isnan(value), 0.0 if math.isnan(value) else sign * value, head.layer, head.head
 
     return (kept if ranked else sorted(kept, key=key))[: wanted.top]
@@ -106,8 +114,8 @@ def ranking_title(
     of = f"{count} {kind} heads" if count != 1 else f"one {kind} head"
     if shown < count:
         of = f"{shown} of {of}"
-    probe = "random repeated tokens" if corpus.probe else f"{corpus.texts:,} texts"
-    texts = probe if corpus.texts != 1 else "one text"
+    probe = "random repeated tokens" if corpus.probe else f"{corpus.texts:,} {corpus.medium}s"
+    texts = probe if corpus.texts != 1 else f"one {corpus.medium}"
     by_text = column.title or column.name.replace("_", " ")
     model = "" if source is None else f"{source_title(source)} · "
     return f"{model}{of} by {by_text} · {texts}"
@@ -132,6 +140,10 @@ def metric_notes(by: str, heads: Sequence[Head], corpus: Corpus) -> list[str]:
             *notes,
             "baseline: even weight, or shuffled texts where they explain more; attncli list metrics says which",
         ]
+    if by in CHANGES:
+        return [
+            "change: of the metric of each head's strongest role now; p: corrected for the number of heads (Holm)"
+        ]
     null = registry.entries("metrics")[by].attributes.get("null")
     return [*notes, f"baseline: {_null_text(str(null), corpus)}"] if null else notes
 
@@ -147,7 +159,7 @@ def _null_text(null: str, corpus: Corpus) -> str:
 
 def _undefined(name: str, heads: Sequence[Head], corpus: Corpus) -> str | None:
     """Return the number of rows in which a metric has no number."""
-    if name in (ROLE, "similarity") or not heads:
+    if name in (ROLE, "similarity", *CHANGES) or not heads:
         return None
     if registry.entries("metrics")[name].attributes["per"] != "row":
         return None

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from attncli.cli.common import provenance
 from attncli.cli.options import OutputOptions
 from attncli.cli.output import Plan, deliver, say
-from attncli.cli.progress import texts_done
-from attncli.errors import ReadError, UsageError
-from attncli.heads.changes import changes_since
+from attncli.cli.progress import Update, progress
+from attncli.errors import CheckFailed, ReadError, UsageError
+from attncli.heads.changes import changes_since, with_changes
 from attncli.heads.corpus_run import CorpusRun, Interrupted, PassSettings
 from attncli.heads.corpus_state import CorpusState
 from attncli.heads.corpus_sums import CorpusSums
@@ -18,11 +20,15 @@ from attncli.heads.metrics_of_block import Measures
 from attncli.heads.question import HeadsRequest
 from attncli.heads.ranking import Corpus, RankingRequest
 from attncli.heads.ranks import Ranks, gather
+from attncli.heads.scores import CHANGES, ROLE, Head
 from attncli.heads.similarity import HeadOverlap
 from attncli.heads.views import Answer, heads_view
-from attncli.inputs.corpus import BadLine
+from attncli.inputs.corpus import BadLine, CorpusFile
 from attncli.labels import safe_label
 from attncli.record import SourceInfo
+
+_NAMED = 12
+"""So many heads are named in a message."""
 
 
 def find(question: HeadsRequest, ranks: Ranks, output: OutputOptions) -> CorpusState:
@@ -45,10 +51,10 @@ def find(question: HeadsRequest, ranks: Ranks, output: OutputOptions) -> CorpusS
         raise UsageError("several ranks cannot share stdin", "give the corpus with --file")
     size = None if question.lines is None else question.lines.size
     shown = ranks.is_first and question.lines is not None
-    with texts_done(size, output, shown=shown) as done:
+    with progress("texts", output, total=size, shown=shown) as update:
         tell = _teller(question, output)
         tell_bad = tell if ranks.is_first else lambda bad: None
-        run = CorpusRun(question.source, ledger, way, tell_bad, tell, done)
+        run = CorpusRun(question.source, ledger, way, tell_bad, tell, _tell_rate(update, ledger.texts))
         try:
             if question.probe is not None:
                 from attncli.models.batches import BatchedModel
@@ -80,8 +86,8 @@ def finish(
         ledger.merge(state)
     if ledger.run is None and not ledger.texts:
         raise ReadError(*_nothing(ledger))
-    view = heads_view(_answer(ledger, question, wanted), wanted, provenance(ledger.run))
-    deliver(view, plan)
+    answer = _answer(ledger, question, wanted)
+    deliver(heads_view(answer, wanted, provenance(ledger.run)), plan)
     if not ledger.complete:
         _tell_how_to_resume(plan)
         raise KeyboardInterrupt
@@ -91,6 +97,28 @@ def finish(
             f"{ledger.unused_lines:,} {lines} could not be used; the answer is of the others",
             "--skip-errors accepts that",
         )
+    _check(answer.heads, wanted)
+
+
+def _check(heads: Sequence[Head], wanted: RankingRequest) -> None:
+    """Raise `CheckFailed` if a head is over ``--fail-over``, or fulfils what ``--fail-if`` names."""
+    if wanted.fail_over is not None:
+        over = [head for head in heads if abs(head.value(wanted.by)) > wanted.fail_over]
+        if over:
+            worst = max(over, key=lambda head: abs(head.value(wanted.by)))
+            raise CheckFailed(
+                f"L{worst.layer}H{worst.head} has {wanted.by} {worst.value(wanted.by):.3g}, over --fail-over "
+                f"{wanted.fail_over:g}",
+                f"{len(over)} of {len(heads)} heads are over it",
+            )
+    if wanted.fail_if is None:
+        return
+    condition, text = wanted.fail_if
+    failing = [f"L{head.layer}H{head.head}" for head in heads if condition(head)]
+    if failing:
+        shown = ", ".join(failing[:_NAMED]) + (", …" if len(failing) > _NAMED else "")
+        many = f"{len(failing)} of {len(heads)} heads fulfil" if len(failing) > 1 else "one head fulfils"
+        raise CheckFailed(f"{many} --fail-if {safe_label(text)}", shown)
 
 
 def _nothing(ledger: CorpusState) -> tuple[str, str]:
@@ -104,6 +132,11 @@ def _nothing(ledger: CorpusState) -> tuple[str, str]:
 
 def _answer(ledger: CorpusState, question: HeadsRequest, wanted: RankingRequest) -> Answer:
     heads = heads_of(ledger.tallies, ledger.overlap, question.thresholds)
+    named = getattr(question.source, "alignment_heads", ()) if question.kind == "cross" else ()
+    heads = [
+        replace(head, labels=(*head.labels, "alignment")) if (head.layer, head.head) in named else head
+        for head in heads
+    ]
     source = (
         ledger.run.source
         if ledger.run is not None
@@ -117,11 +150,16 @@ def _answer(ledger: CorpusState, question: HeadsRequest, wanted: RankingRequest)
         ledger.unused_lines,
         _rule(question),
         None if question.probe is None else "induction",
+        question.medium,
     )
     changes = None
     if question.old is not None:
-        changes = question.old[0], changes_since(heads, question.old[1], wanted.by)
+        by = ROLE if wanted.by in CHANGES else wanted.by
+        changes = question.old[0], changes_since(heads, question.old[1], by)
+        heads = with_changes(heads, changes[1])
     notes = list(ledger.notes or ())
+    if named:
+        notes.append("alignment: heads that the model's generation_config names for its timestamps of words")
     cut = question.source.cut + (0 if question.state is None else int(question.state["cut"]))
     if cut:
         texts = "texts were" if cut > 1 else "text was"
@@ -138,6 +176,21 @@ def _answer(ledger: CorpusState, question: HeadsRequest, wanted: RankingRequest)
         changes,
         notes,
     )
+
+
+def _tell_rate(update: Update, before: int) -> Callable[[int, int], None]:
+    """Return what is called with how many bytes more and how many texts in all are done.
+
+    Args:
+        before: Texts of an earlier run.
+    """
+    started = time.monotonic()
+
+    def tell(size: int, texts: int) -> None:
+        rate = (texts - before) / max(time.monotonic() - started, 1e-9)
+        update(f"{texts:,} texts, {rate:,.0f} texts/s", size)
+
+    return tell
 
 
 def _rule(question: HeadsRequest) -> str:
@@ -162,12 +215,10 @@ def _forget_sums(ledger: CorpusState) -> None:
 
 
 def _teller(question: HeadsRequest, output: OutputOptions) -> Callable[[BadLine], None]:
-    name = getattr(question.lines, "path", None)
-    where = "" if name is None else ("stdin " if name == "-" else f"{safe_label(str(name))} ")
-
     def tell(bad: BadLine) -> None:
         if not output.quiet:
-            say(f"{where}line {bad.number}: {bad.reason}")
+            lines = question.lines
+            say(lines.name_of(bad) if isinstance(lines, CorpusFile) else f"line {bad.number}: {bad.reason}")
 
     return tell
 

@@ -9,10 +9,11 @@ import torch
 from attncli.batch import Axis, Batch, Shuffled
 from attncli.errors import UsageError
 from attncli.inputs.corpus import BadLine, Line
-from attncli.models.batches import Encoded, ModelBatch, RowRule, Side, is_punctuation
+from attncli.models.batches import Encoded, ModelBatch, RowRule, Side
 from attncli.models.opening import Opened
 from attncli.models.trained import TrainedSource
 from attncli.record import Kind, Observer, Run, Tokens
+from attncli.segmentation import is_punctuation
 
 Open = Callable[[str, str | None], Opened]
 
@@ -61,11 +62,11 @@ class TextByText:
         (encoded,) = texts
         text, other = self._texts[encoded.ordinal]
         opened = self._open(text, other)
-        axes = {kind: _axes(*opened.axes(kind)) for kind in self.kinds}
+        axes = {kind: axes_of(*opened.axes(kind)) for kind in self.kinds}
         batches = {kind: Batch(*pair, self._rows(pair[0], kind)) for kind, pair in axes.items()}
         shuffled = None
         if shuffle is not None:
-            orders = {id(axis): _order(axis, shuffle + encoded.ordinal)
+            orders = {id(axis): order_of(axis, shuffle + encoded.ordinal)
                       for pair in axes.values() for axis in pair}  # fmt: skip
             shuffled = {
                 kind: Shuffled(orders[id(rows)], orders[id(keys)]) for kind, (rows, keys) in axes.items()
@@ -93,7 +94,8 @@ class TextByText:
         return ~axis.special & (place >= self._rule.first_for(kind))
 
 
-def _axes(queries: Tokens, keys: Tokens) -> tuple[Axis, Axis]:
+def axes_of(queries: Tokens, keys: Tokens) -> tuple[Axis, Axis]:
+    """Return what metrics know of the query and key tokens of one text."""
     rows = _axis(queries)
     return rows, rows if keys == queries else _axis(keys)
 
@@ -106,7 +108,7 @@ def _axis(tokens: Tokens) -> Axis:
     return Axis(torch.tensor([ids]), there, torch.tensor([special]), torch.tensor([marks]))
 
 
-def _order(axis: Axis, seed: int) -> torch.Tensor:
+def order_of(axis: Axis, seed: int) -> torch.Tensor:
     """Return an order in which the special tokens stay."""
     length = axis.ids.shape[1]
     order, content = torch.arange(length), (~axis.special[0]).nonzero().squeeze(1)

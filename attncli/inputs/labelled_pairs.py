@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from attncli.errors import ReadError, UsageError, did_you_mean
-from attncli.inputs.corpus import BadLine, Record, opened, read_records
+from attncli.inputs.corpus import BadLine, Record, read_records
+from attncli.inputs.text import opened
 from attncli.labels import safe_label
 from attncli.record import Span
 
@@ -98,7 +99,7 @@ def _read(path: str, name: str) -> tuple[Pair, ...]:
         found = list(_pairs(stream))
     refuse_lines(name, [one for one in found if isinstance(one, BadLine)])
     if not found:
-        raise ReadError(f"{safe_label(name)}: there are no pairs in it")
+        raise ReadError(f"{safe_label(name)}: it contains no pairs")
     return tuple(one for one in found if isinstance(one, Pair))
 
 
@@ -122,7 +123,7 @@ def _wrong(values: dict[str, Any]) -> str | None:
     if not isinstance(text, str) or not text.strip():
         return 'its "text" is empty' if isinstance(text, str) else 'it has no "text"'
     if any("\ud800" <= character <= "\udfff" for character in text):
-        return 'its "text" has half a surrogate pair'
+        return 'its "text" has an unpaired surrogate'
     for name in ("from", "to"):
         reason = _wrong_span(name, values.get(name), text)
         if reason is not None:
@@ -136,7 +137,7 @@ def _wrong_span(name: str, span: object, text: str) -> str | None:
         return f'it has no "{name}"'
     whole = isinstance(span, list) and len(span) == 2 and all(type(end) is int for end in span)
     if not whole:
-        return f'its "{name}" is no [start, end] in characters'
+        return f'its "{name}" is not [start, end] in characters'
     assert isinstance(span, list)
     start, end = span
     if not 0 <= start < end <= len(text):

@@ -36,8 +36,8 @@ def check_exists(text: str) -> None:
         ReadError: It is not.
     """
     if (medium := medium_of(text)) is not None and not is_file(text):
-        reason = "no regular file" if Path(text).exists() else "no such file"
-        raise ReadError(f"{safe_label(text)}: {reason}", f"by its name it is a {medium}")
+        reason = "not a regular file" if Path(text).exists() else "no such file"
+        raise ReadError(f"{safe_label(text)}: {reason}", f"its ending says that it is a {medium}")
 
 
 def refuse_medium(text: str | None) -> None:
@@ -58,4 +58,5 @@ def models_of(medium: str) -> str:
 
 def where_shown(name: str, medium: str) -> str:
     """Return the hint that says which command and models take a picture, or a sound."""
-    return f"attncli show {safe_label(name)} -m NAME shows it, with {models_of(medium)}"
+    beside = f"; beside a text: --image {safe_label(name)}" if medium == "picture" else ""
+    return f"attncli show {safe_label(name)} -m NAME shows it, with {models_of(medium)}{beside}"

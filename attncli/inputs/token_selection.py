@@ -40,7 +40,7 @@ def pick(tokens: Tokens, spec: str) -> tuple[int, ...]:
         raise UsageError("there are no tokens to pick from")
     items = _items(spec)
     if not items:
-        raise UsageError("no token named", 'give positions, ranges or texts: 3,5-7,it,","')
+        raise UsageError("no token was named", 'give positions, ranges or texts: 3,5-7,it,","')
     positions = [position for item in items for position in _positions(tokens, item)]
     return tuple(dict.fromkeys(positions))
 
@@ -131,7 +131,7 @@ def _chosen(
         if 1 <= occurrence <= len(places):
             return places[occurrence - 1]
         raise UsageError(
-            f'{option} {shown}:{occurrence}: "{shown}" stands there {_times(len(places))}',
+            f'{option} {shown}:{occurrence}: "{shown}" occurs {_times(len(places))}',
             f"write {option} {shown}:1" + (f" to {shown}:{len(places)}" if len(places) > 1 else ""),
         )
     where = ", ".join(str(place.start) for place in places[:_MOST_SHOWN])
@@ -139,7 +139,7 @@ def _chosen(
         f"{shown}:{number} ({_around(texts, place)})" for number, place in enumerate(places[:2], 1)
     )
     raise UsageError(
-        f'{option} {shown}: "{shown}" stands there {_times(len(places))}, at characters {where}',
+        f'{option} {shown}: "{shown}" occurs {_times(len(places))}, at characters {where}',
         f"write {option} {around}{', …' if len(places) > 2 else ''}",
     )
 
@@ -163,7 +163,7 @@ def _span(tokens: Tokens, run: Run, option: str) -> Span:
     chosen = {token.position: token for token in tokens if token.position in run}
     first, last = chosen[run[0]], chosen[run[-1]]
     if any(token.special or token.start is None for token in chosen.values()):
-        raise UsageError(f"{option} names a special token, which is no word of the text")
+        raise UsageError(f"{option} names a special token, which is not a word of the text")
     assert first.start is not None and last.end is not None
     lead = len(first.text) - len(first.text.lstrip())
     start = first.start + lead if first.end is None or first.start + lead < first.end else first.start
@@ -208,7 +208,7 @@ def _named(tokens: Tokens, wanted: str, occurrence: int | None) -> Sequence[int]
         where = ", ".join(str(run[0]) for run in runs)
         raise UsageError(
             f'"{safe_label(wanted)}" has no occurrence {occurrence}: occurrences go from 1 to {len(runs)}',
-            f"it stands at {where}",
+            f"it occurs at {where}",
         )
     return runs[occurrence - 1]
 
@@ -223,7 +223,10 @@ def _runs(tokens: Tokens, wanted: str) -> list[Run]:
 
 
 def _called(tokens: Tokens, wanted: str) -> list[Run]:
-    """Find the tokens whose text in the vocabulary or whose label is this: special ones, blanks, parts of words."""
+    """Find the tokens whose text in the vocabulary or whose label is this: special ones, blanks, parts of words.
+
+    Failing that, those of a part of the text: ``img``, ``generated``.
+    """
     if not wanted.strip():
         return [(token.position,) for token in tokens if token.text == wanted]
     for same in (composed, folded):
@@ -231,7 +234,7 @@ def _called(tokens: Tokens, wanted: str) -> list[Run]:
         found = [t for t in tokens if name in (same(t.text.strip()), same(t.label))]
         if found:
             return [(token.position,) for token in found]
-    return []
+    return [(token.position,) for token in tokens if token.segment == wanted.strip()]
 
 
 def _nearest(tokens: Tokens, wanted: str) -> str | None:

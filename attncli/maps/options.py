@@ -3,42 +3,45 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import typer
 
 from attncli.cli.choices import Choices, entries_of
-from attncli.record import KINDS
+from attncli.cli.options import (
+    IMAGE_RULES,
+    STRIDE_RULES,
+    Images,
+    KeyTokens,
+    KindName,
+    Numbers,
+    NumbersOrMean,
+    PairText,
+    QueryTokens,
+    Stride,
+    TextFile,
+)
+from attncli.cli.rules import Rule
+
+_PADDED = "try: attncli mask -m M --file texts.txt --padded --expect causal"
 
 
 @dataclass(frozen=True, slots=True)
 class ShowOptions:
     """Which part of a model's attention to show."""
 
-    pair: Annotated[
-        str | None,
-        typer.Option(metavar="TEXT", help="Second sentence, or the target text of an encoder–decoder."),
-    ] = None
-    kind: Annotated[
-        str | None,
-        typer.Option(metavar="KIND", help="encoder, decoder or cross, where a model has several."),
-        Choices(KINDS),
-    ] = None
-    layer: Annotated[
-        str | None,
-        typer.Option(metavar="N", help="0-based: 3, 0,2,5-7, -1 (last), all (by default) or mean."),
-    ] = None
-    head: Annotated[
-        str | None,
-        typer.Option(metavar="N", help="0-based: 3, 0,2,5-7, -1 (last), all (by default) or mean."),
-    ] = None
-    query: Annotated[
-        str | None,
-        typer.Option(metavar="TOKENS", help="Rows to show, by position or text: 3, 2-5, it, it:2."),
-    ] = None
-    key: Annotated[
-        str | None, typer.Option(metavar="TOKENS", help="Columns to show, by position or text.")
-    ] = None
+    rules: ClassVar = (
+        *STRIDE_RULES,
+        *IMAGE_RULES,
+        Rule("--query", excludes="--rows", hint="give one of them"),
+    )
+
+    pair: PairText = None
+    kind: KindName = None
+    layer: NumbersOrMean = "all"
+    head: NumbersOrMean = "all"
+    query: QueryTokens = None
+    key: KeyTokens = None
     rows: Annotated[
         str | None, typer.Option(metavar="A-B", help="Rows to show by position, all columns: 100-120.")
     ] = None
@@ -49,20 +52,14 @@ class ShowOptions:
         ),
         Choices(("max", "mean")),
     ] = None
-    stride: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            min=1,
-            help="Read a text that is too long for the model in windows that advance by N tokens.",
-        ),
-    ] = None
+    stride: Stride = None
     words: Annotated[
         bool, typer.Option("--words", help="Merge word pieces: sum over keys, mean over query rows.")
     ] = False
     top: Annotated[
         int | None, typer.Option(metavar="K", min=1, help="List only the K strongest keys of each row.")
     ] = None
+    image: Images = None
 
     @property
     def asks_for_rows(self) -> bool:
@@ -73,6 +70,26 @@ class ShowOptions:
 @dataclass(frozen=True, slots=True)
 class MaskOptions:
     """Which mask, and over how many positions."""
+
+    rules: ClassVar = (
+        Rule(
+            "--model",
+            excludes="TEXT --seq-len --key-len --causal --set",
+            hint="with --model, mask takes one text and no sizes or settings",
+        ),
+        Rule("--layer", needs="--model", unless="all", hint="for a pattern's own layer: --set layer=N"),
+        Rule(
+            "--kind --pair --stride --expect --padded --each-line", needs="--model", hint="--model names one"
+        ),
+        Rule("--padded", needs="--expect", hint=_PADDED),
+        Rule("--padded", needs="--file", hint=_PADDED),
+        Rule("--padded", excludes="NAME -", hint=_PADDED),
+        Rule("--padded --expect", excludes="--each-line"),
+        Rule("TEXT", excludes="--file", hint="give one of them"),
+        Rule("TEXT --file", excludes="--seq-len --key-len", hint="give one of them"),
+        *STRIDE_RULES,
+        *IMAGE_RULES,
+    )
 
     name: Annotated[
         str | None,
@@ -95,31 +112,19 @@ class MaskOptions:
     causal: Annotated[
         bool | None,
         typer.Option(
-            "--causal/--no-causal", help="Hide the future, or not; by default what the pattern does."
+            "--causal/--no-causal", help="Whether later keys are hidden; by default as the pattern defines."
         ),
     ] = None
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Set one of the pattern's parameters."),
     ] = None
-    file: Annotated[str | None, typer.Option("--file", metavar="FILE", help="Read the text from a file.")] = (
-        None
-    )
-    pair: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Second sentence, or target text, with --model.")
-    ] = None
-    kind: Annotated[
-        str | None,
-        typer.Option(metavar="KIND", help="encoder, decoder or cross, with --model."),
-        Choices(KINDS),
-    ] = None
-    layer: Annotated[str, typer.Option(metavar="N", help="Layers to look at, with --model.")] = "all"
-    stride: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", min=1, help="With --model: read a long text in windows that advance by N tokens."
-        ),
-    ] = None
+    file: TextFile = None
+    pair: PairText = None
+    kind: KindName = None
+    layer: Numbers = "all"
+    stride: Stride = None
+    image: Images = None
     expect: Annotated[
         list[str] | None,
         typer.Option(

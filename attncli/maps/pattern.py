@@ -59,7 +59,7 @@ def _named(pattern: MaskOptions) -> tuple[str, Entry]:
     """Find what has this name: a mask, or else a variant.
 
     Raises:
-        UsageError: Nothing has it, or options were given that only a model's mask has.
+        UsageError: Nothing has it.
     """
     if pattern.name is None:
         raise UsageError("no mask was named", "try: attncli mask causal --seq-len 8  (attncli list masks)")
@@ -69,12 +69,7 @@ def _named(pattern: MaskOptions) -> tuple[str, Entry]:
     else:
         known = {**registry.entries("masks"), **registry.entries("variants")}
         raise UsageError(f"no mask or variant named {pattern.name!r}", did_you_mean(pattern.name, known))
-    entry = registry.entries(kind)[pattern.name]
-    if pattern.layer != "all" or pattern.kind is not None or pattern.pair is not None:
-        named = [parameter.name for parameter in entry.parameters]
-        hint = "try: --set layer=N" if pattern.layer != "all" and "layer" in named else None
-        raise UsageError("--layer, --kind and --pair go with --model", hint)
-    return kind, entry
+    return kind, registry.entries(kind)[pattern.name]
 
 
 def _settings(kind: str, entry: Entry, pattern: MaskOptions) -> dict[str, Value]:
@@ -117,7 +112,7 @@ def _shows_all(rows: int, keys: int, plan: Plan) -> bool:
     pairs = rows * keys
     if pairs <= LARGEST_TEXT:
         return True
-    if texts and not plan.wish.yes_large:
+    if texts and not plan.output.yes_large:
         size = human_bytes(pairs * _TEXT_BYTES)
         raise TooLargeError(
             f"{rows:,}×{keys:,} = {pairs:,} pairs would be about {size} as {texts[0]}",
@@ -212,14 +207,12 @@ def _text_tokens(pattern: MaskOptions) -> Tokens | None:
     """Return the tokens of the text; None where the pattern is one of bare positions.
 
     Raises:
-        UsageError: The text is empty, or lengths were given as well.
+        UsageError: The text is empty.
     """
     from attncli.models.tokens import words_of_text
 
     if pattern.text is None and pattern.file is None:
         return None
-    if pattern.seq_len is not None or pattern.key_len is not None:
-        raise UsageError("a text and --seq-len or --key-len were both given", "give one of them")
     tokens = words_of_text(TextInput(pattern.text, pattern.file).read("mask causal"))
     if not tokens:
         raise UsageError("the text is empty: there is nothing to attend to")

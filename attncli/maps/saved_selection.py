@@ -48,7 +48,7 @@ def choose_heads(grid: MatrixGrid, layer: str, head: str) -> MatrixGrid:
     facts = tuple(grid.facts[index] for index in kept) if grid.facts else ()
     if grid.pooled is not None and grid.pooled.how == "max" and (heads.mean or layers.mean):
         raise UsageError(
-            "the largest weights of a mean cannot be had from each map's largest",
+            "a mean needs all weights, but only each map's largest were saved",
             "save the run again, with the mean or with --pool mean",
         )
     if heads.mean:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Literal, cast
 
 from attncli import registry
@@ -16,7 +17,7 @@ from attncli.inputs.token_selection import pick
 from attncli.maps.options import ShowOptions
 from attncli.models.opening import Opened
 from attncli.observers.selection import Selection, parse_selection
-from attncli.record import HeadRole, Kind, Run, Tokens
+from attncli.record import HeadRole, Kind, Observer, Run, Tokens
 from attncli.render import formats_with, listing_formats
 from attncli.view import MatrixGrid, Pooling
 
@@ -39,6 +40,27 @@ class Shown:
     view: MatrixGrid
     run: Run
     pictures: MatrixGrid | None = None
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is to be watched while a source runs, and what follows from it.
+
+    Args:
+        finish: Makes the answer of what the observers have kept.
+        if_signed: Asks in another way, where the weights turn out to have any sign.
+    """
+
+    observers: Sequence[Observer]
+    finish: Callable[[Run], Shown]
+    if_signed: Callable[[], Question] | None = None
+
+    def answer(self, source: Opened) -> Shown:
+        """Run a source and make the answer."""
+        run = source.run(self.observers)
+        if run.signed and self.if_signed is not None:
+            return self.if_signed().answer(source)
+        return self.finish(run)
 
 
 @dataclass(frozen=True)
@@ -72,6 +94,10 @@ class MapRequest:
         Raises:
             AttnCliError: The options contradict each other, or name what is not there; or the answer is too large.
         """
+        return self.question(plan).answer(self.source)
+
+    def question(self, plan: Plan) -> Question:
+        """Return what to watch, and what follows; see `shown`."""
         formats = plan.formats
         queries, keys = self.source.axes(self.kind)
         rows, columns = self._rows(queries), None if self.wanted.key is None else pick(keys, self.wanted.key)
@@ -80,21 +106,22 @@ class MapRequest:
         drawn = formats if self.wanted.pool is not None else formats & formats_with("draws")
         picture = None if how is None or not drawn else self._picture(how, queries, keys)
         if picture is not None and drawn == formats:
-            run = self.source.run([picture])
-            return Shown(self._pooled(picture, run, queries, keys), run)
+            kept = picture
+            return Question([kept], lambda run: Shown(self._pooled(kept, run, queries, keys), run))
         if not self.wanted.words:
             shape = len(queries if rows is None else rows), len(keys if columns is None else columns)
-            refuse_too_many(plan, self._least_maps(), *shape, self.wanted.top, at_least=True)
-        if self._is_list(formats if picture is None else formats - drawn) and columns is None:
-            shown = self._strongest(queries, keys, rows, picture, spans="json" in formats)
-            if not shown.run.signed:
-                return shown
+            refuse_too_many(plan, self.least_maps, *shape, self.wanted.top, at_least=True)
         whole = formats if self.wanted.top is None else formats - listing_formats()
         written = max((_written_bytes(name) for name in whole), default=0)
-        return self._weights(queries, keys, rows, columns, written)
+        weights = partial(self._weights, queries, keys, rows, columns, written)
+        over = rows is not None and bool(getattr(self.source, "pictures", ()))
+        if self._is_list(formats if picture is None else formats - drawn) and columns is None and not over:
+            return self._strongest(queries, keys, rows, picture, weights, spans="json" in formats)
+        return weights()
 
-    def _least_maps(self) -> int:
-        """Return how many maps there will be at least; before the model runs, its heads are not known."""
+    @property
+    def least_maps(self) -> int:
+        """How many maps there will be at least; before the model runs, its heads are not known."""
         layers, heads = self.layers, self.heads
         all_layers = layers.mean or layers.ranges is None
         of_layers = 1 if all_layers else len(layers.resolve(self.source.depth(self.kind)))
@@ -102,8 +129,6 @@ class MapRequest:
 
     def _rows(self, queries: Tokens) -> Sequence[int] | None:
         query, rows = self.wanted.query, self.wanted.rows
-        if query is not None and rows is not None:
-            raise UsageError("--query and --rows both say which rows", "give one of them")
         if rows is not None and not _POSITIONS.fullmatch(rows):
             raise UsageError(f"--rows {rows}: not positions", "write 100-120, or name tokens with --query")
         asked = rows if query is None else query
@@ -118,7 +143,7 @@ class MapRequest:
                 return None
             return "mean" if self.layers.mean else "max"
         if asked not in ("max", "mean"):
-            raise UsageError(f"--pool {asked}: no such way", did_you_mean(asked, ("max", "mean")))
+            raise UsageError(f"--pool {asked}: unknown value", did_you_mean(asked, ("max", "mean")))
         if picked or self.wanted.words or self.wanted.top is not None:
             raise UsageError(
                 "--pool shows a whole map", "leave out --rows, --query, --key, --words and --top"
@@ -135,9 +160,10 @@ class MapRequest:
         keys: Tokens,
         rows: Sequence[int] | None,
         picture: PooledPicture | None,
+        if_signed: Callable[[], Question],
         *,
         spans: bool,
-    ) -> Shown:
+    ) -> Question:
         """List the strongest keys of each row without keeping any other weight.
 
         Args:
@@ -156,14 +182,18 @@ class MapRequest:
         found = StrongestKeys(self.kind, min(self.wanted.top, len(keys)), *chosen, span)
         firsts = FullWeights(self.kind, *chosen, len(keys), rows, [0])
         allowed = AllowedSpans(self.kind, *chosen, len(keys), span) if spans else None
-        observers = [found, firsts, allowed, picture]
-        run = self.source.run([one for one in observers if one is not None])
-        self.layers.refuse_missing(run, self.kind, self.source.depth(self.kind))
-        named, shown = firsts.matrices(), tuple(queries[place] for place in places)
-        matrices = listed_matrices(named, found, allowed, [place - span.start for place in places], len(keys))
-        made, top = provenance(run), self.wanted.top
-        view = weights_view(matrices, run, self.kind, shown, keys, made, top, firsts=named)
-        return Shown(view, run, None if picture is None else self._pooled(picture, run, queries, keys))
+
+        def finish(run: Run) -> Shown:
+            self.layers.refuse_missing(run, self.kind, self.source.depth(self.kind))
+            named, shown = firsts.matrices(), tuple(queries[place] for place in places)
+            its_places = [place - span.start for place in places]
+            matrices = listed_matrices(named, found, allowed, its_places, len(keys))
+            made, top = provenance(run), self.wanted.top
+            view = weights_view(matrices, run, self.kind, shown, keys, made, top, firsts=named)
+            return Shown(view, run, None if picture is None else self._pooled(picture, run, queries, keys))
+
+        observers = [one for one in (found, firsts, allowed, picture) if one is not None]
+        return Question(observers, finish, if_signed)
 
     def _weights(
         self,
@@ -172,7 +202,7 @@ class MapRequest:
         rows: Sequence[int] | None,
         columns: Sequence[int] | None,
         written: int,
-    ) -> Shown:
+    ) -> Question:
         from attncli.maps.views import weights_view
         from attncli.observers import words
         from attncli.observers.weights import FullWeights
@@ -182,18 +212,21 @@ class MapRequest:
             raise UsageError("--words shows whole words", "leave out --rows, --query and --key")
         sizes = self.source.depth(self.kind), len(queries), len(keys)
         kept = FullWeights(self.kind, self.layers, self.heads, *sizes, rows, columns, written=written)
-        run = self.source.run([kept])
-        self.layers.refuse_missing(run, self.kind, self.source.depth(self.kind))
-        matrices = kept.matrices()
-        if merging:
-            starts = words.word_starts(queries), words.word_starts(keys)
-            matrices = tuple(words.merge(matrix, *starts) for matrix in matrices)
-            queries, keys = words.word_tokens(queries, starts[0]), words.word_tokens(keys, starts[1])
         shown = queries if rows is None else tuple(queries[i] for i in rows)
         across = keys if columns is None else tuple(keys[i] for i in columns)
-        made, notes = provenance(run), [words.RULE] if merging else []
-        view = weights_view(matrices, run, self.kind, shown, across, made, self.wanted.top, notes=notes)
-        return Shown(view, run)
+
+        def finish(run: Run) -> Shown:
+            self.layers.refuse_missing(run, self.kind, self.source.depth(self.kind))
+            matrices, axes, notes = kept.matrices(), (shown, across), []
+            if merging:
+                starts = words.word_starts(queries), words.word_starts(keys)
+                matrices = tuple(words.merge(matrix, *starts) for matrix in matrices)
+                axes = words.word_tokens(queries, starts[0]), words.word_tokens(keys, starts[1])
+                notes = [words.RULE]
+            made, top = provenance(run), self.wanted.top
+            return Shown(weights_view(matrices, run, self.kind, *axes, made, top, notes=notes), run)
+
+        return Question([kept], finish)
 
     def _picture(self, how: How, queries: Tokens, keys: Tokens) -> PooledPicture:
         """Make the observer that keeps a pooled picture."""

@@ -83,12 +83,12 @@ class Adapter:
         if not isinstance(self.settings.get("peft_type"), str):
             raise ModelError(
                 f"{name}: its {_CONFIG} has no peft_type, so peft cannot apply it",
-                "--no-adapter looks at the base model",
+                "--no-adapter loads the base model",
             )
         if find_spec("peft") is None:
             raise ModelError(
                 f"{name}: an adapter ({self.kind}) is there, and peft, which applies it, is not installed",
-                'pip install "attncli[peft]"; --no-adapter looks at the base model',
+                'pip install "attncli[peft]"; --no-adapter loads the base model',
             )
         if not (self.folder / _WEIGHTS).is_file():
             if not (self.folder / _PICKLE).is_file():
@@ -96,7 +96,7 @@ class Adapter:
             if not allow_pickle:
                 raise ModelError(
                     f"{name}: its adapter's weights are a pickle ({_PICKLE}), which can run any code when loaded",
-                    "--allow-pickle loads it all the same; do so only if you trust where it comes from",
+                    "--allow-pickle loads it; use it only if you trust the source",
                 )
 
     @property
@@ -150,7 +150,7 @@ class Adapter:
     def _refused(self, reason: str) -> ModelError:
         return ModelError(
             f"{safe_label(self.name)}: the adapter does not fit its base model: {safe_label(reason)}",
-            "--no-adapter looks at the base model",
+            "--no-adapter loads the base model",
         )
 
 
@@ -176,9 +176,9 @@ def find_adapter(name: str, folder: Path | None) -> Adapter | None:
     try:
         settings = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise ModelError(f"{safe_label(name)}: its {_CONFIG} is no JSON ({error})") from error
+        raise ModelError(f"{safe_label(name)}: its {_CONFIG} is not JSON ({error})") from error
     if not isinstance(settings, dict):
-        raise ModelError(f"{safe_label(name)}: its {_CONFIG} is no JSON object")
+        raise ModelError(f"{safe_label(name)}: its {_CONFIG} is not a JSON object")
     return Adapter(name, folder, settings)
 
 

@@ -1,9 +1,8 @@
-"""Many texts through one pretrained model: cut into tokens, put into batches of like length, padded, watched."""
+"""Many texts through one pretrained model: cut into tokens, padded to batches, watched."""
 
 from __future__ import annotations
 
-import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Literal
@@ -26,13 +25,8 @@ from attncli.models.prepared_text import (
 )
 from attncli.models.pretrained import PretrainedSource
 from attncli.models.tokens import positions, tokens_from_ids
-from attncli.record import Kind, Observer, Run, Tokens
-
-MOST_PAIRS = 2**16
-"""A batch has at most so many pairs of places, padding included, unless a single text has more.
-
-So memory does not grow with the longest text until that has 256 tokens; longer batches would be no faster.
-"""
+from attncli.record import Kind, Observer, Run
+from attncli.segmentation import is_punctuation
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,35 +342,8 @@ class BatchedModel:
         return order.to(self.loaded.model.device)
 
 
-def cut_into_batches(texts: Iterable[Encoded], most: int) -> list[list[Encoded]]:
-    """Sort texts by length and put neighbours together.
-
-    Args:
-        most: Texts in a batch.
-    """
-    batches: list[list[Encoded]] = []
-    for text in sorted(texts, key=lambda text: (text.longest, text.ordinal)):
-        if batches and len(batches[-1]) < most and (len(batches[-1]) + 1) * text.longest**2 <= MOST_PAIRS:
-            batches[-1].append(text)
-        else:
-            batches.append([text])
-    return batches
-
-
-def is_punctuation(text: str) -> bool:
-    """Return whether a text is nothing but punctuation marks, as Unicode has them.
-
-    >>> is_punctuation(" ."), is_punctuation("it's"), is_punctuation("")
-    (True, False, False)
-    """
-    marks = text.strip()
-    return bool(marks) and all(unicodedata.category(character)[0] == "P" for character in marks)
-
-
 def _gathered(ids: Tensor, order: Tensor | None) -> Tensor:
     return ids if order is None else ids.gather(1, order)
 
 
-@lru_cache(maxsize=4096)
-def _positions(count: int) -> Tokens:
-    return positions(count)
+_positions = lru_cache(maxsize=4096)(positions)

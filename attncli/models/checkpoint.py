@@ -81,7 +81,7 @@ def check_sizes(mismatched: Iterable[tuple[str, Iterable[int], Iterable[int]]], 
         sizes = ["×".join(map(str, shape)) for shape in (stored, wanted)]
         raise ModelError(
             f"{where}: {safe_label(key)} is {sizes[0]} in the weights, and {sizes[1]} by config.json",
-            "its config.json and its weights do not belong together",
+            "its config.json and its weights do not match",
         )
 
 
@@ -128,7 +128,7 @@ def check_filled(
     if head and lacking and not any(key.startswith(base) for key in lacking):
         return lacking
     if lacking:
-        hint = _remedy(ignored) or "its config.json and its weights do not belong together"
+        hint = _remedy(ignored) or "its config.json and its weights do not match"
         raise ModelError(
             f"{name}: the checkpoint lacks {len(lacking)} of the model's weights ({_listed(lacking)})", hint
         )
@@ -138,10 +138,11 @@ def check_filled(
     if needed:
         stored = _tensors(folder, needed)
         needed = [key for key in needed if not _is_computed(stored.get(key))]
+        needed = [key for key in needed if not _is_output_table(model, stored.get(key))]
     if needed:
         raise ModelError(
             f"{name}: the model does not take {len(needed)} of the checkpoint's weights ({_listed(needed)})",
-            _remedy(needed) or "its config.json and its weights do not belong together",
+            _remedy(needed) or "its config.json and its weights do not match",
         )
     return []
 
@@ -218,6 +219,15 @@ def _belongs_to_a_part(model: Any, key: str) -> bool:
     if module is root or isinstance(module, nn.ModuleList):
         return False
     return own not in module._buffers and own != "mask_token"
+
+
+def _is_output_table(model: Any, tensor: Tensor | None) -> bool:
+    """Return whether a tensor gives each token of the vocabulary its score, as a language-model head does.
+
+    Checkpoints of text models with a vision tower may hold it inside their text part, where it is no longer.
+    """
+    table = getattr(model.get_input_embeddings(), "weight", None)
+    return tensor is not None and table is not None and tensor.shape == table.shape
 
 
 def _is_computed(tensor: Tensor | None) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 from attncli.errors import ModelError
 from attncli.labels import safe_label
+from attncli.models.tokens import load_tokenizer
 
 _SAFE, _SAFE_INDEX = "model.safetensors", "model.safetensors.index.json"
 _PICKLE, _PICKLE_INDEX = "pytorch_model.bin", "pytorch_model.bin.index.json"
@@ -24,6 +25,8 @@ _TOKENIZERS = (
 )
 _READ = (".json", ".safetensors", ".txt", ".model", ".spm")
 """Endings of files that loading may read."""
+
+_TOKENIZER_SETTINGS = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json")
 
 
 def check_folder(folder: Path, name: str, *, allow_pickle: bool, tokenizer: bool) -> None:
@@ -42,9 +45,7 @@ def check_folder(folder: Path, name: str, *, allow_pickle: bool, tokenizer: bool
     except OSError as error:
         raise ModelError(f"{name}: {error.strerror or error}") from error
     if "config.json" not in paths:
-        raise ModelError(
-            f"{name}: no config.json there, so it is no Hugging Face model folder", _beside(folder)
-        )
+        raise ModelError(f"{name}: no config.json, so it is not a Hugging Face model folder", _beside(folder))
     for path in paths.values():
         if path.suffix in _READ or path.name == _PICKLE:
             _check_regular(path)
@@ -52,7 +53,7 @@ def check_folder(folder: Path, name: str, *, allow_pickle: bool, tokenizer: bool
     if "transformers_weights" not in config:
         _check_weights(folder, set(paths), name, allow_pickle)
     if tokenizer and not paths.keys() & set(_TOKENIZERS):
-        raise ModelError(f"{name}: no tokenizer there (tokenizer.json)")
+        raise ModelError(f"{name}: no tokenizer found (tokenizer.json)")
     for file in sorted(folder.glob("*.safetensors")):
         _check_safetensors(file)
 
@@ -67,7 +68,7 @@ def check_gguf(name: str) -> None:
         if find_spec(package) is None:
             raise ModelError(
                 f"{safe_label(name)}: GGUF files need {package}, which is not installed",
-                f"pip install {package}",
+                'pip install "attncli[gguf]"',
             )
 
 
@@ -82,9 +83,9 @@ def read_json(file: Path, name: str) -> dict[str, Any]:
     except OSError as error:
         raise ModelError(f"{name}: {file.name}: {error.strerror or error}") from error
     except (ValueError, RecursionError) as error:
-        raise ModelError(f"{name}: its {file.name} is no JSON ({error})") from error
+        raise ModelError(f"{name}: its {file.name} is not JSON ({error})") from error
     if not isinstance(found, dict):
-        raise ModelError(f"{name}: its {file.name} is no JSON object")
+        raise ModelError(f"{name}: its {file.name} is not a JSON object")
     return found
 
 
@@ -105,7 +106,7 @@ def _check_regular(path: Path) -> None:
         raise ModelError(
             f"{safe_label(str(path))} is a link to a file that is not there", "download it again"
         )
-    raise ModelError(f"{safe_label(str(path))} is no regular file")
+    raise ModelError(f"{safe_label(str(path))} is not a regular file")
 
 
 def _check_weights(folder: Path, names: set[str], name: str, allow_pickle: bool) -> None:
@@ -118,7 +119,7 @@ def _check_weights(folder: Path, names: set[str], name: str, allow_pickle: bool)
         if not allow_pickle:
             raise ModelError(
                 f"{name}: its weights are a pickle ({_PICKLE}), which can run any code when loaded",
-                "--allow-pickle loads it all the same; do so only if you trust where it comes from",
+                "--allow-pickle loads it; use it only if you trust the source",
             )
         if _PICKLE not in names:
             _check_shards(folder, _PICKLE_INDEX, names, name)
@@ -129,7 +130,7 @@ def _check_weights(folder: Path, names: set[str], name: str, allow_pickle: bool)
             f"{name}: no {_SAFE} there, only {safe_label(others[0])}",
             f"if that holds all of the model's weights, rename it to {_SAFE}",
         )
-    raise ModelError(f"{name}: no weights there ({_SAFE})")
+    raise ModelError(f"{name}: no weights found ({_SAFE})")
 
 
 def _check_shards(folder: Path, index: str, names: set[str], name: str) -> None:
@@ -154,3 +155,12 @@ def _check_safetensors(file: Path) -> None:
             opened.keys()
     except (SafetensorError, OSError) as error:
         raise ModelError(f"{safe_label(str(file))}: truncated or corrupted ({error})") from error
+
+
+def check_tokenizer_files(folder: Path) -> None:
+    """Raise for the file of a tokenizer that is broken, if any is."""
+    for name in _TOKENIZER_SETTINGS:
+        if (folder / name).is_file():
+            read_json(folder / name, safe_label(str(folder)))
+    if (folder / "tokenizer.json").is_file():
+        load_tokenizer(folder)

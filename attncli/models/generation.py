@@ -24,9 +24,18 @@ from attncli.labels import fit, safe_label
 from attncli.models.loading import Loaded
 from attncli.models.prepared_text import ENCODER_ALONE, Prepared, start_token, token_limit
 from attncli.models.pretrained import PretrainedSource
-from attncli.models.stepping import Around, decode
+from attncli.models.stepping import (
+    Around,
+    cache_name,
+    explained,
+    keeps_cache,
+    last_row_alone,
+    of_pictures,
+    replay,
+)
 from attncli.models.tokens import tokens_from_ids
 from attncli.record import AttentionLayer, Kind, Observer, Request, Run, Token, Tokens, WeightBlock
+from attncli.view import Picture
 
 _LONGEST_NOTE = 400
 
@@ -37,7 +46,7 @@ class Sampling:
 
     Args:
         tokens: How many are written at most; fewer where the model ends its text.
-        temperature: 0 takes the likeliest; above, tokens are drawn from softmax(logits / temperature).
+        temperature: 0 takes the likeliest; above, tokens are drawn, by the model's own settings for the rest.
         seed: Of the draws.
     """
 
@@ -69,6 +78,11 @@ class GeneratedSource:
         """The kinds of attention that the steps have."""
         return self.whole.kinds
 
+    @property
+    def pictures(self) -> tuple[Picture, ...]:
+        """Each view of each picture that the text has."""
+        return self.whole.pictures
+
     def depth(self, kind: Kind) -> int:
         """Return the number of layers of the stack that has this kind of attention."""
         return self.whole.depth(kind)
@@ -89,14 +103,7 @@ class GeneratedSource:
             return replace(self.whole.run(observers), seed=self.seed)
         lengths = {kind: len(self.axes(kind)[1]) for kind in self.kinds}
         emitter = BlockFeed([_Widened(observer, lengths) for observer in observers], verify=self.whole.verify)
-        rest = iter(self.written)
-        decode(
-            self.whole.loaded,
-            self.whole.prepared.inputs,
-            self.start,
-            lambda _: next(rest, None),
-            self._watch(emitter),
-        )
+        replay(self.whole.loaded, self.whole.prepared.inputs, self.start, self.written, self._watch(emitter))
         if not emitter.attention_layers:  # the model does not go through the attention interface
             return replace(self.whole.run(observers), seed=self.seed)
         emitter.attention_layers[:] = dict.fromkeys(emitter.attention_layers)
@@ -137,19 +144,39 @@ def write(
     """
     if not loaded.model.config.is_encoder_decoder and "decoder" not in prepared.queries:
         raise UsageError(
-            f"--generate: {loaded.name} ({loaded.family}) reads both ways: it does not write",
+            f"--generate: {loaded.name} ({loaded.family}) is an encoder, which cannot generate",
             "name a decoder",
         )
     start, begun = _start(loaded, prepared, prompt)
     _check_room(loaded, len(begun), sampling.tokens)
-    chosen = _Chosen(sampling, _Rules.of(loaded.model))
-    with torch.inference_mode():
-        cached = decode(loaded, prepared.inputs, start, chosen)
-    made = _whole(loaded, prepared, start, begun, chosen.ids)
-    note = _note(loaded, chosen, len(begun), sampling)
+    ids = _generate(loaded, prepared.inputs, start, sampling)
+    made = _whole(loaded, prepared, start, begun, ids)
+    note = _note(loaded, ids, len(begun), sampling)
     source = PretrainedSource(loaded, replace(made, notes=(*made.notes, note)), verify)
     seed = sampling.seed if sampling.temperature > 0 else None
-    return GeneratedSource(source, start, tuple(chosen.ids), seed, cached)
+    return GeneratedSource(source, start, tuple(ids), seed, keeps_cache(loaded, start))
+
+
+def _generate(loaded: Loaded, inputs: Mapping[str, Tensor], start: Tensor, sampling: Sampling) -> list[int]:
+    """Let the library write by the model's own generation settings, without beams, and return the ids."""
+    from transformers import DynamicCache, EncoderDecoderCache, GenerationMixin
+
+    settings: dict[str, Any] = {"max_new_tokens": sampling.tokens, "num_beams": 1, "do_sample": False}
+    settings |= {"forced_eos_token_id": None, "use_cache": True}
+    if sampling.temperature > 0:
+        settings |= {"do_sample": True, "temperature": sampling.temperature}
+    if loaded.model.config.is_encoder_decoder:
+        given = {key: value for key, value in inputs.items() if not key.startswith("decoder_")}
+        settings |= {**given, "decoder_input_ids": start}
+        if name := cache_name(loaded.model):  # the library's own is as deep as the encoder
+            settings[name] = EncoderDecoderCache(DynamicCache(), DynamicCache())
+    else:
+        settings |= {"input_ids": start, "attention_mask": torch.ones_like(start), **of_pictures(inputs)}
+    devices = [loaded.device] if loaded.device.type == "cuda" else []
+    with explained(loaded), last_row_alone(loaded.model), torch.random.fork_rng(devices):
+        torch.manual_seed(sampling.seed)
+        made: Tensor = GenerationMixin.generate(loaded.model, **settings)
+    return [int(one) for one in made[0, start.shape[1] :]]
 
 
 def _start(loaded: Loaded, prepared: Prepared, given: Sequence[int]) -> tuple[Tensor, Tokens]:
@@ -157,12 +184,16 @@ def _start(loaded: Loaded, prepared: Prepared, given: Sequence[int]) -> tuple[Te
     if not loaded.model.config.is_encoder_decoder:
         return prepared.inputs["input_ids"], prepared.queries["decoder"]
     numbers = list(given) or [start_token(loaded)]
+    return torch.tensor([numbers], device=loaded.device), start_tokens(loaded, numbers)
+
+
+def start_tokens(loaded: Loaded, numbers: Sequence[int]) -> Tokens:
+    """Return the tokens that a decoder starts from, by their ids."""
     pieces = [str(loaded.tokenizer.convert_ids_to_tokens(one)) for one in numbers]
-    tokens = tuple(
+    return tuple(
         Token(place, one, piece, safe_label(piece), special=True, piece=piece, sequence=None)
         for place, (one, piece) in enumerate(zip(numbers, pieces, strict=True))
     )
-    return torch.tensor([numbers], device=loaded.device), tokens
 
 
 def _check_room(loaded: Loaded, prompt: int, tokens: int) -> None:
@@ -177,11 +208,13 @@ def _check_room(loaded: Loaded, prompt: int, tokens: int) -> None:
 
 def _whole(loaded: Loaded, prepared: Prepared, start: Tensor, prompt: Tokens, ids: Sequence[int]) -> Prepared:
     """Make prompt and written tokens ready together."""
-    tokens = (*_marked(prompt), *_written_tokens(loaded, prompt, ids))
+    tokens = (*marked(prompt), *written_tokens(loaded, prompt, ids))
     all_ids = torch.cat([start, torch.tensor([list(ids)], dtype=start.dtype, device=start.device)], dim=1)
     if not loaded.model.config.is_encoder_decoder:
-        inputs: Mapping[str, Tensor] = {"input_ids": all_ids, "attention_mask": torch.ones_like(all_ids)}
-        return Prepared(inputs, {"decoder": tokens}, {"decoder": tokens}, prepared.notes)
+        whole = {"input_ids": all_ids, "attention_mask": torch.ones_like(all_ids)}
+        whole |= of_pictures(prepared.inputs, all_ids.shape[1])
+        axes: dict[Kind, Tokens] = {"decoder": tokens}
+        return Prepared(whole, axes, axes, prepared.notes, pictures=prepared.pictures)
     source = prepared.queries["encoder"]
     queries: dict[Kind, Tokens] = {"encoder": source, "decoder": tokens, "cross": tokens}
     keys: dict[Kind, Tokens] = {"encoder": source, "decoder": tokens, "cross": source}
@@ -189,11 +222,13 @@ def _whole(loaded: Loaded, prepared: Prepared, start: Tensor, prompt: Tokens, id
     return Prepared({**prepared.inputs, "decoder_input_ids": all_ids}, queries, keys, notes)
 
 
-def _marked(prompt: Tokens) -> Tokens:
+def marked(prompt: Tokens) -> Tokens:
+    """Return tokens with the note that they were there before the model wrote."""
     return tuple(replace(token, segment=token.segment or "prompt") for token in prompt)
 
 
-def _written_tokens(loaded: Loaded, prompt: Tokens, ids: Sequence[int]) -> Tokens:
+def written_tokens(loaded: Loaded, prompt: Tokens, ids: Sequence[int]) -> Tokens:
+    """Return the tokens that a model wrote after a prompt."""
     before = [
         token.id for token in prompt[-1:] if token.id is not None
     ]  # a piece may go on with the prompt's last word
@@ -204,79 +239,17 @@ def _written_tokens(loaded: Loaded, prompt: Tokens, ids: Sequence[int]) -> Token
     )
 
 
-def _note(loaded: Loaded, chosen: _Chosen, prompt: int, sampling: Sampling) -> str:
-    text = fit(safe_label(loaded.tokenizer.decode(chosen.ids, skip_special_tokens=True)), _LONGEST_NOTE)
+def _note(loaded: Loaded, ids: Sequence[int], prompt: int, sampling: Sampling) -> str:
+    text = fit(safe_label(loaded.tokenizer.decode(ids, skip_special_tokens=True)), _LONGEST_NOTE)
     how = (
         "greedy"
         if sampling.temperature == 0
         else f"temperature {sampling.temperature:g}, seed {sampling.seed}"
     )
-    end = ", then ended" if chosen.ended else ""
-    return f'generated from position {prompt} on (▸, {len(chosen.ids)} tokens, {how}{end}): "{text}"'
-
-
-@dataclass(frozen=True, slots=True)
-class _Rules:
-    """What a model's generation settings say of single tokens.
-
-    Args:
-        ends: Tokens after which the text is over.
-        never: Tokens that are not to be written.
-        first: The token that must come first, where there is one.
-        not_first: Tokens that must not come first.
-    """
-
-    ends: frozenset[int] = frozenset()
-    never: tuple[int, ...] = ()
-    first: int | None = None
-    not_first: tuple[int, ...] = ()
-
-    @classmethod
-    def of(cls, model: Any) -> _Rules:
-        settings = model.generation_config
-        ends = settings.eos_token_id
-        ends = getattr(model.config, "eos_token_id", None) if ends is None else ends
-        words = getattr(settings, "bad_words_ids", None) or ()
-        banned = [word[0] for word in words if len(word) == 1]
-        return cls(
-            ends=frozenset([] if ends is None else ([ends] if isinstance(ends, int) else ends)),
-            never=(*banned, *(getattr(settings, "suppress_tokens", None) or ())),
-            first=getattr(settings, "forced_bos_token_id", None),
-            not_first=tuple(getattr(settings, "begin_suppress_tokens", None) or ()),
-        )
-
-
-@dataclass
-class _Chosen:
-    """Chooses the next token from the logits, and keeps what was chosen."""
-
-    sampling: Sampling
-    rules: _Rules
-    ids: list[int] = field(default_factory=list)
-    ended: bool = False
-
-    def __post_init__(self) -> None:
-        self._generator = torch.Generator().manual_seed(self.sampling.seed)
-
-    def __call__(self, logits: Tensor) -> int | None:
-        chosen = self._forced() if self._forced() is not None else self._choose(logits)
-        assert chosen is not None
-        self.ids.append(chosen)
-        self.ended = chosen in self.rules.ends
-        return None if self.ended or len(self.ids) == self.sampling.tokens else chosen
-
-    def _forced(self) -> int | None:
-        return None if self.ids else self.rules.first
-
-    def _choose(self, logits: Tensor) -> int:
-        scores = logits.double().cpu()
-        scores[list(self.rules.never)] = -torch.inf
-        if not self.ids:
-            scores[list(self.rules.not_first)] = -torch.inf
-        if self.sampling.temperature == 0:
-            return int(scores.argmax())
-        probabilities = torch.softmax(scores / self.sampling.temperature, dim=-1)
-        return int(torch.multinomial(probabilities, 1, generator=self._generator))
+    ends = loaded.model.generation_config.eos_token_id
+    ended = ids[-1] in (ends if isinstance(ends, list) else [ends])
+    end = ", then ended" if ended else ""
+    return f'generated from position {prompt} on (▸, {len(ids)} tokens, {how}{end}): "{text}"'
 
 
 def _placed(operation: AttentionOperation, kind: Kind, seen: int) -> AttentionOperation:
@@ -292,7 +265,7 @@ def _placed(operation: AttentionOperation, kind: Kind, seen: int) -> AttentionOp
     first_key = seen + operation.rows - operation.keys
     if first_key < 0:
         raise CaptureError(
-            f"{operation.keys} keys after {seen + operation.rows} tokens: this model lengthens or joins its axes inside"
+            f"{operation.keys} keys after {seen + operation.rows} tokens: the model changes the number of keys inside"
         )
     return replace(operation, first_query=seen, first_key=first_key)
 

@@ -16,17 +16,15 @@ from attncli.errors import ModelError, UsageError, did_you_mean
 from attncli.labels import safe_label
 from attncli.models import refusals
 from attncli.models.adapters import WITHOUT, Adapter, fetch_adapter, find_adapter
-from attncli.models.folder_check import check_folder, check_gguf, read_json
+from attncli.models.folder_check import check_folder, check_gguf, check_tokenizer_files
 from attncli.models.folders import is_gguf, may_reach_hub, missing_model, resolve_model_folder
 from attncli.models.refusals import Asked, no_head
-from attncli.models.tokens import load_tokenizer
-from attncli.models.towers import check_whole, has_towers, tower
+from attncli.models.towers import class_of, has_towers, mark_as_two_stacks, tower, writes_of_pictures
 from attncli.models.vocabulary_check import check_vocabulary
 from attncli.record import Kind
 
+DTYPES = ("auto", "float32", "bfloat16", "float16", "float64")
 DEVICE_MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
-
-_TOKENIZER_SETTINGS = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,9 +146,6 @@ def load(name: str, options: LoadOptions | None = None, *, tokenizer: bool = Tru
 
 def _load(name: str, options: LoadOptions, tokenizer: bool, picture: bool) -> Loaded:
     folder = _local_folder(name, options, tokenizer)
-    if folder is None and (options.offline or not may_reach_hub()):
-        # Asked anyway, the hub's client would go on trying for a minute.
-        raise missing_model(name, "--offline was given" if options.offline else "the hub cannot be reached")
     _quiet_transformers()
     # Of GGUF files transformers tells the progress, whatever it was told.
     silent = redirect_stderr(StringIO()) if folder is not None and is_gguf(folder) else nullcontext()
@@ -166,21 +161,15 @@ def config_of(name: str, options: LoadOptions) -> Any:
     Raises:
         ModelError: It is not available.
     """
-    _quiet_transformers()
-    with _translated(name, options):
-        return _config(name, options)
-
-
-def _config(name: str, options: LoadOptions) -> Any:
     from transformers import AutoConfig
 
-    adapter = _adapter(name, options)
-    if adapter is not None:
-        name, options = adapter.base, _for_base(adapter, options)
-    folder = _local_folder(name, options, False)
-    if folder is None and (options.offline or not may_reach_hub()):
-        raise missing_model(name, "--offline was given" if options.offline else "the hub cannot be reached")
-    return AutoConfig.from_pretrained(_place(folder or name), **_common(folder or name, options))
+    _quiet_transformers()
+    with _translated(name, options):
+        adapter = _adapter(name, options)
+        if adapter is not None:
+            name, options = adapter.base, _for_base(adapter, options)
+        where = _local_folder(name, options, False) or name
+        return AutoConfig.from_pretrained(_place(where), **_common(where, options))
 
 
 def _adapter(name: str, options: LoadOptions) -> Adapter | None:
@@ -199,7 +188,19 @@ def _for_base(adapter: Adapter, options: LoadOptions) -> LoadOptions:
 
 
 def _local_folder(name: str, options: LoadOptions, tokenizer: bool) -> Path | None:
-    """Find the model on this machine; None where the hub must be asked (not cached, or not wholly)."""
+    """Find the model on this machine; None where the hub must be asked (not cached, or not wholly) and may be.
+
+    Raises:
+        ModelError: It is not here, and the hub may not be asked.
+    """
+    folder = _checked_folder(name, options, tokenizer)
+    if folder is None and (options.offline or not may_reach_hub()):
+        # Asked anyway, the hub's client would go on trying for a minute.
+        raise missing_model(name, "--offline was given" if options.offline else "the hub cannot be reached")
+    return folder
+
+
+def _checked_folder(name: str, options: LoadOptions, tokenizer: bool) -> Path | None:
     folder = resolve_model_folder(name, options.revision or "main")
     if folder is None:
         return None
@@ -208,8 +209,8 @@ def _local_folder(name: str, options: LoadOptions, tokenizer: bool) -> Path | No
     named = Path(name).expanduser().exists()
     if named and options.revision is not None:
         raise UsageError(
-            f"--revision {safe_label(options.revision)}: {safe_label(name)} is a folder, which has but one",
-            "leave it out; it is for names on the hub",
+            f"--revision {safe_label(options.revision)}: {safe_label(name)} is a folder and has no revisions",
+            "leave it out; it is for models on the hub",
         )
     try:
         if not is_gguf(folder):
@@ -227,23 +228,12 @@ def _load_tokenizer(where: str | Path, options: LoadOptions) -> Any:
     try:
         made = AutoTokenizer.from_pretrained(_place(where), **_common(where, options))
     except Exception:  # the tokenizers library raises nothing more special
-        folder = resolve_model_folder(str(where), options.revision or "main")
-        if folder is not None:
-            _check_tokenizer(folder)
+        if (folder := resolve_model_folder(str(where), options.revision or "main")) is not None:
+            check_tokenizer_files(folder)
         raise
-    folder = resolve_model_folder(str(where), options.revision or "main")
-    if folder is not None:
+    if (folder := resolve_model_folder(str(where), options.revision or "main")) is not None:
         check_vocabulary(made, folder, safe_label(str(where)))
     return made
-
-
-def _check_tokenizer(folder: Path) -> None:
-    """Raise for the file of a tokenizer that is broken, if any is."""
-    for name in _TOKENIZER_SETTINGS:
-        if (folder / name).is_file():
-            read_json(folder / name, safe_label(str(folder)))
-    if (folder / "tokenizer.json").is_file():
-        load_tokenizer(folder)
 
 
 def _load_model(where: str | Path, options: LoadOptions, *, picture: bool) -> tuple[Any, tuple[str, ...]]:
@@ -269,9 +259,7 @@ def _load_model(where: str | Path, options: LoadOptions, *, picture: bool) -> tu
         keywords |= {"device_map": options.device_map, "offload_folder": options.offload_folder}
     config = AutoConfig.from_pretrained(_place(where), **_common(where, options))
     name = safe_label(str(where))
-    in_towers = not options.head and has_towers(config)
-    if in_towers:
-        check_whole(config, name)
+    in_towers = not options.head and has_towers(config) and not writes_of_pictures(config)
     check_quantisation(config, where if isinstance(where, Path) else None, name)
     with whole_report():
         model, report = _model_class(config, options).from_pretrained(
@@ -285,6 +273,7 @@ def _load_model(where: str | Path, options: LoadOptions, *, picture: bool) -> tu
         raise no_head(name)
     more = further_layers(model, report["unexpected_keys"])
     notes = (f"the checkpoint has more layers than config.json names ({min(more)}, …)",) if more else ()
+    mark_as_two_stacks(model)
     if in_towers:
         model = tower(model, name, picture=picture)
     return (model if options.device_map is not None else model.to(options.device)).eval(), notes
@@ -292,31 +281,29 @@ def _load_model(where: str | Path, options: LoadOptions, *, picture: bool) -> tu
 
 def _model_class(config: Any, options: LoadOptions) -> Any:
     from transformers import AutoModel, AutoModelForCausalLM, AutoModelForSeq2SeqLM
+    from transformers import AutoModelForImageTextToText as ImageText
     from transformers import AutoModelForSpeechSeq2Seq as Speech
 
-    if not options.head:
-        return AutoModel
+    whole = class_of(config)
+    if not options.head or type(config) not in AutoModel._model_mapping:
+        return AutoModel if whole is None else whole
     if type(config) in Speech._model_mapping:
         return Speech
+    if type(config) in ImageText._model_mapping and not config.is_encoder_decoder:
+        return ImageText
     return AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
 
 
 def _check_device_map(options: LoadOptions) -> None:
     """Refuse to spread a model where that cannot be done."""
     if options.device_map is None:
-        if options.offload_folder is not None:
-            raise UsageError("--offload-folder is for --device-map", "add --device-map auto")
         return
     if isinstance(options.device_map, str) and options.device_map not in DEVICE_MAPS:
-        raise UsageError(
-            f"--device-map {options.device_map}: no such way", did_you_mean(options.device_map, DEVICE_MAPS)
-        )
-    if options.device != "cpu":
-        raise UsageError("--device and --device-map both say where the model runs", "give one of them")
+        hint = did_you_mean(options.device_map, DEVICE_MAPS)
+        raise UsageError(f"--device-map {options.device_map}: unknown device map", hint)
     if find_spec("accelerate") is None:
         raise UsageError(
-            "--device-map needs accelerate, which is not installed",
-            "pip install accelerate (or attncli[big])",
+            "--device-map needs accelerate, which is not installed", 'pip install "attncli[big]"'
         )
 
 
@@ -340,17 +327,9 @@ def _dtype(options: LoadOptions) -> Any:
     if options.dtype == "auto":
         spread = options.device_map is not None and torch.cuda.is_available()
         return torch.float32 if torch.device(options.device).type == "cpu" and not spread else "auto"
-    known = {
-        "float32": torch.float32,
-        "bfloat16": torch.bfloat16,
-        "float16": torch.float16,
-        "float64": torch.float64,
-    }
-    if options.dtype not in known:
-        raise UsageError(
-            f"--dtype {options.dtype}: no such type", did_you_mean(options.dtype, [*known, "auto"])
-        )
-    return known[options.dtype]
+    if options.dtype not in DTYPES:
+        raise UsageError(f"--dtype {options.dtype}: unknown type", did_you_mean(options.dtype, DTYPES))
+    return getattr(torch, options.dtype)
 
 
 def _quiet_transformers() -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
-from attncli.cli.common import sign_of_life
+from attncli import registry
 from attncli.cli.options import GenerationOptions, ModelOptions, OutputOptions, ScratchOptions
 from attncli.cli.output import say
+from attncli.cli.progress import progress
 from attncli.errors import UsageError
 from attncli.inputs.media import check_exists, is_file, medium_of, models_of, refuse_medium
 from attncli.labels import safe_label
@@ -17,8 +19,6 @@ from attncli.record import Kind, Observer, Run, Tokens
 
 if TYPE_CHECKING:
     from attncli.models.loading import Loaded, LoadOptions
-
-_WHISPER = "of models of sounds attncli shows Whisper's alone"
 
 
 class Opened(Protocol):
@@ -38,25 +38,6 @@ class Opened(Protocol):
         """Run forward once."""
 
 
-def check_writing(writing: GenerationOptions, model: ModelOptions, pair: str | None) -> None:
-    """Refuse options of generation that do not go together.
-
-    Raises:
-        UsageError: They do not.
-    """
-    option = "--generate" if writing.generate else "--chat"
-    if writing.system is not None and not writing.chat:
-        raise UsageError("--system is for --chat", "add --chat, or write it into the text")
-    if writing.temperature and not writing.generate:
-        raise UsageError("--temperature is for --generate", "add --generate N")
-    if not (writing.generate or writing.chat):
-        return
-    if model.model in (None, "scratch", *shipped_models()):
-        raise UsageError(f"{option} needs a pretrained model", "--model names one")
-    if pair is not None:
-        raise UsageError(f"{option} and --pair were both given", "give one of them")
-
-
 def open_source(
     text: str,
     pair: str | None,
@@ -65,10 +46,12 @@ def open_source(
     output: OutputOptions,
     writing: GenerationOptions | None = None,
     stride: int | None = None,
+    images: Sequence[str] = (),
 ) -> Opened:
     """Open what the user named: a pretrained model, one that comes with attncli, or the untrained one.
 
     Args:
+        images: Names of the pictures that the text is about.
         writing: What the model is to write, and whether the text is a message to it.
         stride: By how many tokens windows advance over a text that is longer than the model reads.
 
@@ -78,31 +61,29 @@ def open_source(
     for one in (text, pair):
         refuse_medium(one)
     if is_file(text) and not output.quiet:
-        say(
-            f'note: "{safe_label(text)}" is a file, and its name is the text here: --file reads what is in it'
-        )
+        say(f'note: "{safe_label(text)}" is a file, but its name was used as the text; --file reads the file')
     name = model_name(model, scratch, pair)
-    own = name in ("scratch", *shipped_models())
-    if stride is not None:
-        _check_stride(name if own else None, model, pair, writing)
-    if model.fast and (own or (writing is not None and writing.generate)):
-        raise UsageError("--fast is for a pretrained model's reading of a long text", "leave it out")
     if name == "scratch":
         return _open_scratch(text, pair, model, scratch)
-    _refuse_scratch_options(scratch, name)
-    if scratch.seed is not None and writing is not None and not writing.generate:
-        raise UsageError("--seed is for the scratch model, or for --generate", "leave it out")
     if not text:
         raise UsageError("the text is empty: there is nothing to attend to")
     if name in shipped_models():
         return _open_shipped(name, text, pair, model)
     assert model.model is not None
     check_reads(model, output, text)
+    if images:
+        with _loading(model, output):
+            from attncli.models.image_text import open_image_text
+
+            seed, verify = scratch.seed or 0, not model.no_verify
+            return open_image_text(
+                model.model, load_options(model), text, images, writing, seed, verify=verify
+            )
     if writing is not None and (writing.generate or writing.chat):
         return _open_writer(text, model, scratch.seed or 0, output, writing)
     if stride is not None:
         return _open_strided(text, model, output, stride)
-    with sign_of_life(f"loading {safe_label(model.model)} …", output):
+    with _loading(model, output):
         from attncli.models.pretrained import open_model
 
         return open_model(
@@ -126,7 +107,7 @@ def medium_for(text: str, model: ModelOptions, output: OutputOptions) -> str | N
     if medium is None or model.model in (None, "scratch", *shipped_models()):
         return None
     assert model.model is not None
-    with sign_of_life(f"loading {safe_label(model.model)} …", output):
+    with _loading(model, output):
         from attncli.models.input_kinds import inputs_of
 
         takes = inputs_of(model.model, load_options(model))
@@ -137,8 +118,17 @@ def medium_for(text: str, model: ModelOptions, output: OutputOptions) -> str | N
         return None
     who = f"{safe_label(text)} is a {medium}, and {safe_label(model.model)} ({takes.family})"
     if takes.mixed:
-        raise UsageError(f"{who} takes it together with a text only, which attncli cannot show yet")
+        raise UsageError(f"{who} takes it together with a text only", _with_text(text, medium))
     raise UsageError(f"{who} takes {takes}", f"name {models_of(medium)}")
+
+
+def _with_text(name: str, medium: str) -> str | None:
+    """Return the hint that says how a picture goes with a text."""
+    return (
+        None
+        if medium != "picture"
+        else f'try: attncli show "What is this?" --image {safe_label(name)} -m NAME'
+    )
 
 
 def check_reads(model: ModelOptions, output: OutputOptions, text: str | None = None) -> None:
@@ -151,17 +141,16 @@ def check_reads(model: ModelOptions, output: OutputOptions, text: str | None = N
         AttnCliError: It takes something else, or is not available.
     """
     assert model.model is not None
-    with sign_of_life(f"loading {safe_label(model.model)} …", output):
+    with _loading(model, output):
         from attncli.models.input_kinds import inputs_of
 
         takes = inputs_of(model.model, load_options(model))
     if takes.text:
         return
     check_exists(text or "")
-    hint = "try: attncli show photo.jpg --model NAME" if "picture" in takes.files else _WHISPER
-    if takes.family == "whisper":
-        hint = "try: attncli show speech.wav --model NAME"
-    raise UsageError(f"{safe_label(model.model)} ({takes.family}) takes no text, but {takes}", hint)
+    examples = [registry.entries("inputs")[kind].attributes["example"] for kind in takes.files]
+    hint = f"try: attncli show {examples[0]} --model NAME" if examples else None
+    raise UsageError(f"{safe_label(model.model)} ({takes.family}) takes {takes}, not text", hint)
 
 
 def model_name(model: ModelOptions, scratch: ScratchOptions, pair: str | None = None) -> str:
@@ -174,7 +163,7 @@ def model_name(model: ModelOptions, scratch: ScratchOptions, pair: str | None = 
         return model.model
     if (given := scratch.given()) and not set(given) - {"--heads", "--layers"}:
         hint = f"did you mean {given[0].removesuffix('s')}? Or add --model scratch"
-        raise UsageError(f"{given[0]} is the size of the untrained scratch model", hint)
+        raise UsageError(f"{given[0]} sets the size of the untrained scratch model", hint)
     asked = scratch.given() or pair is not None or scratch.seed is not None
     return "scratch" if asked else DEFAULT
 
@@ -182,9 +171,6 @@ def model_name(model: ModelOptions, scratch: ScratchOptions, pair: str | None = 
 def _open_scratch(text: str, pair: str | None, model: ModelOptions, scratch: ScratchOptions) -> Opened:
     from attncli.models.scratch import ScratchSource
 
-    _refuse_loading_options("scratch", model)
-    if scratch.set and scratch.variant is None:
-        raise UsageError(f"--set {scratch.set[0]}: no --variant was given", "try: attncli list variants")
     return ScratchSource(
         text,
         pair,
@@ -199,36 +185,15 @@ def _open_scratch(text: str, pair: str | None, model: ModelOptions, scratch: Scr
     )
 
 
-def _refuse_scratch_options(scratch: ScratchOptions, name: str) -> None:
-    if scratch.variant is not None:
-        raise UsageError("--variant is for the scratch model", "a trained model attends as it was trained to")
-    if given := scratch.given():
-        raise UsageError(
-            f"{given[0]} is for the scratch model, not for {safe_label(name)}", "leave out one of the two"
-        )
-
-
-def _refuse_loading_options(name: str, model: ModelOptions) -> None:
-    given = {
-        "--dtype": model.dtype not in ("auto", "float32"),
-        "--device": model.device != "cpu",
-        "--device-map": model.device_map is not None,
-        "--attention": model.attention is not None,
-        "--revision": model.revision is not None,
-        "--no-adapter": model.no_adapter,
-    }
-    for option, was in given.items():
-        if was:
-            raise UsageError(
-                f"{option} is not for {name}", "it comes with attncli, and runs in float32 on the CPU"
-            )
-
-
 def _open_shipped(name: str, text: str, pair: str | None, model: ModelOptions) -> Opened:
     from attncli.models.trained import TrainedSource
 
-    _refuse_loading_options(name, model)
     return TrainedSource(name, text, pair, truncate=model.truncate, verify=not model.no_verify)
+
+
+def is_pretrained(model: ModelOptions) -> bool:
+    """Return whether a pretrained model was named, and none that comes with attncli."""
+    return model.model not in (None, "scratch", *shipped_models())
 
 
 def load_model(model: ModelOptions, output: OutputOptions, device: str | None = None) -> Loaded:
@@ -239,31 +204,10 @@ def load_model(model: ModelOptions, output: OutputOptions, device: str | None = 
     """
     assert model.model is not None
     options = load_options(model)
-    with sign_of_life(f"loading {safe_label(model.model)} …", output):
+    with _loading(model, output):
         from attncli.models.loading import load
 
         return load(model.model, options if device is None else replace(options, device=device))
-
-
-def _check_stride(
-    own: str | None, model: ModelOptions, pair: str | None, writing: GenerationOptions | None
-) -> None:
-    """Refuse options that do not go with windows over one long text.
-
-    Args:
-        own: The name of a model of our own.
-    """
-    if own is not None:
-        raise UsageError(f"--stride needs a pretrained model, not {own}", "--model names one")
-    others = {
-        "--pair": pair is not None,
-        "--truncate": model.truncate,
-        "--generate": writing is not None and bool(writing.generate),
-        "--chat": writing is not None and writing.chat,
-    }
-    for option, given in others.items():
-        if given:
-            raise UsageError(f"--stride and {option} were both given", "--stride reads one text, all of it")
 
 
 def _open_strided(text: str, model: ModelOptions, output: OutputOptions, stride: int) -> Opened:
@@ -279,7 +223,7 @@ def _open_writer(
 ) -> Opened:
     """Open a model that reads a message of a conversation, or goes on writing, or both."""
     assert model.model is not None
-    with sign_of_life(f"loading {safe_label(model.model)} …", output):
+    with _loading(model, output):
         from attncli.models.chat import prepare_chat
         from attncli.models.loading import load
         from attncli.models.prepared_text import prepare
@@ -293,11 +237,15 @@ def _open_writer(
         )
     if not writing.generate:
         return PretrainedSource(loaded, prepared, verify=not model.no_verify)
-    with sign_of_life("generating …", output):
+    with progress("generating …", output):
         from attncli.models.generation import Sampling, write
 
         sampling = Sampling(writing.generate, writing.temperature, seed)
         return write(loaded, prepared, sampling, verify=not model.no_verify)
+
+
+def _loading(model: ModelOptions, output: OutputOptions) -> AbstractContextManager[object]:
+    return progress(f"loading {safe_label(model.model or DEFAULT)} …", output)
 
 
 def load_options(model: ModelOptions) -> LoadOptions:

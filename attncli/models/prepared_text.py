@@ -15,8 +15,10 @@ from attncli.models import position_limits as limits
 from attncli.models.loading import Loaded
 from attncli.models.refusals import refused_as
 from attncli.models.tokens import positions, tokens_from_encoding
+from attncli.models.towers import main_input
 from attncli.models.vocabulary_check import notes_on_pair, notes_on_text
 from attncli.record import Kind, Token, Tokens
+from attncli.view import Picture
 
 ENCODER_ALONE = "only the encoder ran: --pair gives the target text, for decoder and cross-attention"
 """The note of an encoder–decoder that was given no target text."""
@@ -31,6 +33,7 @@ class Prepared:
         queries: Query tokens by kind of attention; the kinds are those that the pass will have.
         keys: Key tokens by kind.
         notes: What was cut off, and the like.
+        pictures: Each view of each picture among the tokens.
         encoder_only: Whether just the encoder of an encoder–decoder runs, since there is no target text.
     """
 
@@ -39,6 +42,7 @@ class Prepared:
     keys: Mapping[Kind, Tokens]
     notes: tuple[str, ...] = ()
     encoder_only: bool = False
+    pictures: tuple[Picture, ...] = ()
 
 
 def prepare(
@@ -56,8 +60,21 @@ def prepare(
     if loaded.model.config.is_encoder_decoder:
         return _prepare_two_stacks(loaded, text, pair, truncate)
     encoding, tokens, notes = encode(loaded, text, pair, truncate=truncate, specials=specials)
+    _check_marks(loaded, encoding["input_ids"])
     kind = loaded.kind
     return Prepared(encoding, {kind: tokens}, {kind: tokens}, notes)
+
+
+def _check_marks(loaded: Loaded, ids: Tensor) -> None:
+    """Refuse a text that says where a picture stands, where there is none.
+
+    Raises:
+        UsageError: It does.
+    """
+    number = getattr(loaded.model.config, "image_token_id", None)
+    if isinstance(number, int) and bool((ids == number).any()):
+        mark = safe_label(str(loaded.tokenizer.convert_ids_to_tokens(number)))
+        raise UsageError(f"the text has {mark} in it, and no picture was given", "--image FILE names one")
 
 
 def check_takes_text(loaded: Loaded, text: str | None = None) -> None:
@@ -69,9 +86,9 @@ def check_takes_text(loaded: Loaded, text: str | None = None) -> None:
     Raises:
         UsageError: The text is empty, or the model takes none.
     """
-    takes = getattr(loaded.model, "main_input_name", "input_ids")
+    takes = main_input(loaded.model)
     if takes != "input_ids":
-        raise UsageError(f"{loaded.name} ({loaded.family}) takes no text, but {takes}")
+        raise UsageError(f"{loaded.name} ({loaded.family}) takes {takes}, not text")
     if text == "":
         raise UsageError("the text is empty: there is nothing to attend to")
 
@@ -111,13 +128,13 @@ def _prepare_two_stacks(loaded: Loaded, text: str, pair: str | None, truncate: b
     if not pair:
         raise UsageError("--pair is empty: the decoder has nothing to read")
     target, target_tokens, target_notes = encode(loaded, pair, truncate=truncate, target=True)
-    ids, target_tokens = _decoder_input(loaded, target["input_ids"], target_tokens)
+    ids, target_tokens = decoder_input(loaded, target["input_ids"], target_tokens)
     queries: dict[Kind, Tokens] = {"encoder": source_tokens, "decoder": target_tokens, "cross": target_tokens}
     keys: dict[Kind, Tokens] = {"encoder": source_tokens, "decoder": target_tokens, "cross": source_tokens}
     return Prepared({**source, "decoder_input_ids": ids}, queries, keys, (*notes, *target_notes))
 
 
-def _decoder_input(loaded: Loaded, ids: Tensor, tokens: Tokens) -> tuple[Tensor, Tokens]:
+def decoder_input(loaded: Loaded, ids: Tensor, tokens: Tokens) -> tuple[Tensor, Tokens]:
     """Return what the decoder reads to predict a target: the start token, then the target without its last token.
 
     A tokenizer that begins with the start token by itself has done so already.

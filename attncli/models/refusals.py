@@ -11,7 +11,7 @@ from pathlib import Path
 from attncli.errors import AttnCliError, ModelError, ReadError, UsageError
 from attncli.labels import safe_label
 from attncli.memory import is_out_of_memory
-from attncli.models.folders import missing_model
+from attncli.models.folders import is_gguf, missing_model
 from attncli.versions import too_old
 
 _SENTENCE = re.compile(r"(.+?[.!?])(?= [^a-z]|$)")
@@ -71,11 +71,13 @@ def read_from(path: Path) -> Iterator[None]:
     """Raise our error for what the operating system says of a file that is read.
 
     Raises:
-        ReadError: It cannot be opened, or is no regular file.
+        ReadError: It cannot be opened, or is not a regular file.
     """
     try:
         if path.exists() and not path.is_file() and not path.is_dir():
-            raise ReadError(f"{safe_label(str(path))}: no regular file")  # a named pipe would be waited for
+            raise ReadError(
+                f"{safe_label(str(path))}: not a regular file"
+            )  # a named pipe would be waited for
         yield
     except OSError as error:
         if error.strerror is None:
@@ -104,7 +106,7 @@ def first_sentence(error: BaseException) -> str:
 def no_head(name: str) -> ModelError:
     """Make the error for a model that cannot write."""
     return ModelError(
-        f"{name}: no language-model head there, so it cannot generate", "name a causal or a translation model"
+        f"{name}: no language-model head, so it cannot generate", "name a causal or a translation model"
     )
 
 
@@ -121,20 +123,20 @@ def _known(name: str, text: str, error: Exception, asked: Asked) -> AttnCliError
         return ModelError(f"{name}: {first_sentence(error)}", command[0])
     if "gated repo" in text:
         return ModelError(
-            f"{name}: the model is gated", "log in with `hf auth login` after you have been let in"
+            f"{name}: the model is gated", "log in with `hf auth login` after access was granted"
         )
     if asked.head and "Unrecognized configuration class" in text:
         return no_head(name)
     if "trust_remote_code" in text:
         return ModelError(
-            f"{name}: the model needs code of its own to run",
-            "--trust-remote-code runs it; do so only if you trust where it comes from",
+            f"{name}: the model needs custom code to run",
+            "--trust-remote-code runs it; use it only if you trust the source",
         )
     if "attn_implementation" in text or "attention implementation" in text.lower():
         return UsageError(f"--attention {asked.attention}: {first_sentence(error)}", "try sdpa or eager")
     if asked.spread and "offload" in text:
         return UsageError(
-            f"{name}: the model does not fit, and nobody said where its rest may be written",
+            f"{name}: the model does not fit in memory, and no folder for the rest was given",
             "--offload-folder DIR, on a disk with room for it",
         )
     if isinstance(error, RuntimeError | AssertionError) and ("device" in text.lower() or "CUDA" in text):
@@ -164,6 +166,9 @@ def _of_the_config(name: str, text: str) -> ModelError | None:
 def _unknown(name: str, error: Exception) -> ModelError:
     if isinstance(error, OSError) and not Path(name).expanduser().exists():
         return missing_model(name, "the hub did not answer, or does not have it")
+    if is_gguf(name):
+        told = f"{safe_label(name)}: no GGUF file that can be read, or cut short: {first_sentence(error)}"
+        return ModelError(told, "download it again")
     old = too_old()
     told = f"{safe_label(name)}: transformers cannot load it: {first_sentence(error)}"
     return ModelError(told, old and f"attncli {old}")

@@ -53,9 +53,7 @@ UNTRAINED = (
 class Block(nn.Module):
     """One layer: self-attention, cross-attention where there is a memory, a feed-forward network; pre-norm."""
 
-    def __init__(
-        self, d_model: int, heads: int, *, causal: bool, cross: bool, mixing: Mixing | None = None
-    ) -> None:
+    def __init__(self, d_model: int, heads: int, *, causal: bool, cross: bool, mixing: Mixing | None) -> None:
         super().__init__()
         self.mixing = mixing
         self.attention = MultiHeadAttention(d_model, heads, causal=causal)
@@ -78,11 +76,11 @@ class Block(nn.Module):
         """
         normed = self.norms[0](x)
         if self.mixing is None:
-            x = x + self.attention(normed, observe=observe.of_self)[0]
+            x = x + self.attention(normed, observe=observe.of("attention"))[0]
         else:
             x = x + self.mixing.attend(self.attention, normed, observe.of_weights)
         if self.cross is not None and memory is not None:
-            x = x + self.cross(self.norms[1](x), memory, observe=observe.of_cross)[0]
+            x = x + self.cross(self.norms[1](x), memory, observe=observe.of("cross"))[0]
         refined: Tensor = x + self.feed_forward(self.norms[2](x))
         return refined
 
@@ -137,13 +135,16 @@ class Observation:
     layer: int
     module: str
 
-    def of_self(self, operation: AttentionOperation, output: Tensor) -> None:
-        """Show a self-attention operation."""
-        self._emit(self.kind, f"{self.module}.attention", operation, output)
+    def of(self, part: str) -> Callable[[AttentionOperation, Tensor], None]:
+        """Return a function that shows an operation of a part of the layer: ``attention`` or ``cross``."""
 
-    def of_cross(self, operation: AttentionOperation, output: Tensor) -> None:
-        """Show a cross-attention operation."""
-        self._emit("cross", f"{self.module}.cross", operation, output)
+        def emit(operation: AttentionOperation, output: Tensor) -> None:
+            kind: Kind = "cross" if part == "cross" else self.kind
+            heads, module = (operation.heads, operation.kv_heads), f"{self.module}.{part}"
+            site = AttentionLayer(kind, self.layer, *heads, module)
+            self.emitter.emit(site, operation, output, "scratch")
+
+        return emit
 
     def of_weights(self, weights: Tensor, sum_to_one: bool) -> None:
         """Show a variant's effective weights. A pair with exactly none was not computed."""
@@ -152,10 +153,6 @@ class Observation:
         mask = None if bool(allowed.all()) else allowed
         layer = AttentionLayer(self.kind, self.layer, heads, heads, f"{self.module}.attention")
         self.emitter.emit_weights(layer, weights, mask, "scratch", sum_to_one=sum_to_one)
-
-    def _emit(self, kind: Kind, module: str, operation: AttentionOperation, output: Tensor) -> None:
-        layer = AttentionLayer(kind, self.layer, operation.heads, operation.kv_heads, module)
-        self.emitter.emit(layer, operation, output, "scratch")
 
 
 class ScratchSource:
@@ -203,22 +200,24 @@ class ScratchSource:
         self.source_tokens = _words(text, "the text")
         self.target_tokens = None if pair is None else _words(pair, "--pair")
         self._d_model = d_model
-        mixing, causal = None, causal
+        mixing = None
         if variant is not None:
             mixing, causal = open_variant(variant, settings, causal=causal, length=len(self.source_tokens))
         self._mixing = mixing
-        first: Kind = "decoder" if causal and pair is None else "encoder"
-        self._stacks: list[tuple[Kind, nn.ModuleList]] = []
+        kinds: list[Kind] = (
+            ["encoder", "decoder"] if pair is not None else ["decoder" if causal else "encoder"]
+        )
         with torch.random.fork_rng(devices=[]):
             # nn.Linear draws from the global generator; it is forked, so that the caller's stays as it was.
             torch.manual_seed(seed)
-            self._stacks.append(
-                (first, _stack(layers, d_model, heads, mixing, causal=first == "decoder", cross=False))
-            )
-            if pair is not None:
-                self._stacks.append(
-                    ("decoder", _stack(layers, d_model, heads, mixing, causal=True, cross=True))
-                )
+            blocks = {
+                kind: [
+                    Block(d_model, heads, causal=kind == "decoder", cross=place > 0, mixing=mixing)
+                    for _ in range(layers)
+                ]
+                for place, kind in enumerate(kinds)
+            }
+        self._stacks = [(kind, nn.ModuleList(made).eval()) for kind, made in blocks.items()]
         for _, stack in self._stacks:
             stack.apply(_spread_scores)
 
@@ -258,17 +257,16 @@ class ScratchSource:
                 x = block(x, memory, Observation(emitter, kind, layer, f"{kind}.{layer}"))
             memory = x
         axes = {kind: self.axes(kind) for kind in self.kinds}
+        variant = self._mixing.entry if self._mixing else None
         return Run(
-            source=SourceInfo(
-                "scratch", "scratch", family=self._mixing.entry.name if self._mixing else "full"
-            ),
+            source=SourceInfo("scratch", "scratch", family=variant.name if variant else "full"),
             attention_layers=tuple(emitter.attention_layers),
             queries={kind: pair[0] for kind, pair in axes.items()},
             keys={kind: pair[1] for kind, pair in axes.items()},
             reports=tuple(emitter.reports),
             notes=(UNTRAINED, *self._variant_notes()),
             seed=self.seed,
-            signed=self._mixing is not None and bool(self._mixing.entry.attributes["signed"]),
+            signed=variant is not None and bool(variant.attributes["signed"]),
         )
 
     def first_projections(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -280,9 +278,8 @@ class ScratchSource:
     def _variant_notes(self) -> tuple[str, ...]:
         if self._mixing is None:
             return ()
-        entry, notes = self._mixing.entry, []
-        set_to = entry.told(self._mixing.settings)
-        notes.append(f"{entry.name}{f' with {set_to}' if set_to else ''}: {entry.summary}")
+        entry, set_to = self._mixing.entry, self._mixing.entry.told(self._mixing.settings)
+        notes = [f"{entry.name}{f' with {set_to}' if set_to else ''}: {entry.summary}"]
         if entry.attributes.get("implied"):
             notes.append("these are effective weights: the matrix that the variant implies and never makes")
         if entry.attributes["signed"]:
@@ -312,13 +309,6 @@ class ScratchSource:
         return words + sinusoidal_positions(len(tokens), self._d_model) if positions else words
 
 
-def _stack(
-    layers: int, d_model: int, heads: int, mixing: Mixing | None, *, causal: bool, cross: bool
-) -> nn.ModuleList:
-    blocks = (Block(d_model, heads, causal=causal, cross=cross, mixing=mixing) for _ in range(layers))
-    return nn.ModuleList(blocks).eval()
-
-
 def open_variant(name: str, settings: Sequence[str], *, causal: bool, length: int) -> tuple[Mixing, bool]:
     """Find a variant and check its settings.
 
@@ -329,18 +319,16 @@ def open_variant(name: str, settings: Sequence[str], *, causal: bool, length: in
         The variant ready to use, and whether it is causal: as asked, or always where it has no other form.
 
     Raises:
-        UsageError: There is no such variant or parameter, or it has no causal form.
+        UsageError: There is unknown variant or parameter, or it has no causal form.
     """
     module = registry.load("variants", name)
     entry = registry.entries("variants")[name]
     has_causal = entry.attributes["causal"]
     if causal and not has_causal:
-        raise UsageError(
-            f"--causal: {name} has no causal form", "leave --causal out, or choose another variant"
-        )
-    return Mixing(
-        entry, cast(Variant, module), entry.settings(settings, length=length)
-    ), causal or has_causal == "only"
+        hint = "leave --causal out, or choose another variant"
+        raise UsageError(f"--causal: {name} has no causal form", hint)
+    mixing = Mixing(entry, cast(Variant, module), entry.settings(settings, length=length))
+    return mixing, causal or has_causal == "only"
 
 
 def _spread_scores(module: nn.Module) -> None:

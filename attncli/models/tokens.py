@@ -38,7 +38,7 @@ def load_tokenizer(folder: Path) -> Tokenizer:
         tokenizer = Tokenizer.from_file(str(path))
     except Exception as error:  # the library raises plain Exception for whatever its parser says
         reason = safe_label(str(error).partition("\n")[0])
-        raise ModelError(f"{safe_label(str(path))} is no readable tokenizer: {reason}") from error
+        raise ModelError(f"{safe_label(str(path))} is not a readable tokenizer: {reason}") from error
     tokenizer.no_padding()
     tokenizer.no_truncation()
     return tokenizer

@@ -53,7 +53,13 @@ def is_running_text(view: object, options: Options) -> bool:
     """Return whether a view's rows are shown as running text: because somebody asked, or since there is but one."""
     if not isinstance(view, MatrixGrid) or view.unit == "mask" or view.pooled is not None:
         return False
-    if view.picture is not None or is_time(view.key_tokens) or not view.matrices or not view.key_tokens:
+    if (
+        view.picture is not None
+        or view.pictures
+        or is_time(view.key_tokens)
+        or not view.matrices
+        or not view.key_tokens
+    ):
         return False
     one = len(view.matrices) == len(view.query_tokens) == 1 and len(view.key_tokens) > _MANY_KEYS
     return options.look.running_text or one

@@ -194,7 +194,7 @@ def test_a_family_beside_the_interface_falls_back_to_eager_and_says_so() -> None
 def test_a_model_without_softmax_attention_ends_with_one_clear_error() -> None:
     model = tiny("mamba", {"hidden_size": 16, "num_hidden_layers": 2, "vocab_size": 50, "state_size": 4})
     with pytest.raises(
-        CaptureError, match=r"mamba: no softmax over the tokens is to be seen in its layers \(MambaBlock\)"
+        CaptureError, match=r"mamba: no softmax over the tokens was found in its layers \(MambaBlock\)"
     ):
         captured(source(model, {"input_ids": ids(N)}, {"decoder": (N, N)}), "decoder")
 

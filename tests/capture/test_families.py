@@ -48,8 +48,8 @@ def test_every_weight_of_a_vision_or_audio_model_equals_eager(family: str) -> No
     ("family", "why"),
     [
         ("canine", "its 3 queries and 3 keys are not the 14 and 14 tokens"),
-        ("fnet", "no softmax over the tokens is to be seen in its layers"),
-        ("mamba2", "no softmax over the tokens is to be seen in its layers"),
+        ("fnet", "no softmax over the tokens was found in its layers"),
+        ("mamba2", "no softmax over the tokens was found in its layers"),
         ("longt5", "no single map from tokens to tokens"),
         ("t5gemma2", "its 9 queries and 23 keys are not the 9 and 9 tokens"),
     ],

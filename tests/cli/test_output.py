@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from attncli.cli import output
-from attncli.cli.output import OutputRequest, Plan, deliver, plan, write_whole
+from attncli.cli.options import OutputOptions
+from attncli.cli.output import Plan, deliver, plan, write_whole
 from attncli.errors import TooLargeError, WriteError
 from attncli.record import Provenance
 from attncli.view import Column, Header, Table
@@ -48,8 +49,8 @@ def test_a_file_that_cannot_be_written_whole_leaves_the_old_one(tmp_path: Path, 
 
 
 def texts(*formats: str, yes_large: bool = False) -> Plan:
-    made = plan(OutputRequest(yes_large=yes_large), "MatrixGrid")
-    return Plan(made.wish, tuple((Path(f"x.{name}"), name) for name in formats), None, made.screen)
+    made = plan(OutputOptions(yes_large=yes_large), "MatrixGrid")
+    return Plan(made.output, tuple((Path(f"x.{name}"), name) for name in formats), None, made.screen)
 
 
 def test_ten_million_numbers_are_written_as_text_and_one_more_is_not() -> None:
@@ -67,11 +68,11 @@ def test_a_note_stands_once_in_the_answer_or_on_stderr(
     view = Table(
         Header(command="x", title="t", provenance=Provenance("0"), notes=("so",)), (Column("a"),), ((1,),)
     )
-    deliver(view, plan(OutputRequest(format="csv"), "Table"))
+    deliver(view, plan(OutputOptions(format="csv"), "Table"))
     assert capsys.readouterr().err == "note: so\n"
-    deliver(view, plan(OutputRequest(format="csv", quiet=1), "Table"))
-    deliver(view, plan(OutputRequest(outputs=(str(tmp_path / "x.json"),), quiet=1), "Table"))
+    deliver(view, plan(OutputOptions(format="csv", quiet=1), "Table"))
+    deliver(view, plan(OutputOptions(output=[str(tmp_path / "x.json")], quiet=1), "Table"))
     assert capsys.readouterr().err == ""
-    deliver(view, plan(OutputRequest(format="table", width=80), "Table", default="table"))
+    deliver(view, plan(OutputOptions(format="table", width=80), "Table", default="table"))
     out, err = capsys.readouterr()
     assert out.count("so") == 1 and err == ""

@@ -167,10 +167,10 @@ BAD: list[tuple[tuple[str, ...], int, str]] = [
     (("--precision", "0"), 2, "--precision 0: must be more than 0"),
     (("--precision", "nan"), 2, "--precision nan: must be more than 0"),
     (("--budget", "-1"), 2, "--budget -1: must be more than 0"),
-    (("--fail-over", "1.2"), 2, "--fail-over needs something to compare with"),
+    (("--fail-over", "1.2"), 2, "--fail-over needs --baseline"),
     (("--baseline", "/no/such.json", "--fail-over", "1.2"), 1, "/no/such.json: No such file"),
-    (("--format", "heatmap"), 2, "this answer has no such form"),
-    (("-o", "b.npz"), 2, "this answer has no .npz form"),
+    (("--format", "heatmap"), 2, "not available for this command"),
+    (("-o", "b.npz"), 2, "this command cannot write .npz files"),
     (("-o", "/no/such/b.png"), 1, "No such file or directory"),
 ]
 

@@ -108,8 +108,8 @@ def test_a_file_is_written_by_its_ending(cli: Cli, tmp_path, ending: str) -> Non
         (("--head", "1", "--layer", "0"), 2, "--head 1: out of range"),
         (("--query", "zebra"), 2, 'no token "zebra"'),
         (("--variant", "linear"), 2, "leave --variant out"),
-        (("-o", "x.png"), 2, "this answer has no .png form"),
-        (("--format", "heatmap"), 2, "this answer has no such form"),
+        (("-o", "x.png"), 2, "this command cannot write .png files"),
+        (("--format", "heatmap"), 2, "not available for this command"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_one_clear_line(cli: Cli, arguments: tuple[str, ...], code: int, message: str) -> None:

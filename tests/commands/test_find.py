@@ -248,7 +248,7 @@ def test_pairs_come_from_stdin(cli: Cli, tiny_bert: str, tmp_path: Path) -> None
     document = cli("find", "--examples", "-", "-m", tiny_bert, "--json", stdin=lines).json
     assert (document["searched"]["examples"], document["searched"]["pairs"]) == ("-", 4)
     bad = cli("find", "--examples", "-", "-m", tiny_bert, stdin=b"[]")
-    assert bad.code == 1 and "stdin line 1: no JSON object" in bad.err
+    assert bad.code == 1 and "stdin line 1: not a JSON object" in bad.err
 
 
 def test_a_causal_model_is_not_asked_about_what_it_cannot_see(
@@ -285,16 +285,16 @@ LONG = "the animal " * 12
     [
         ((TINY,), 2, "--from is missing"),
         ((TINY, "--from", "it"), 2, "--to is missing"),
-        ((TINY, "--from", "was", "--to", "it"), 2, '--from was: "was" stands there twice, at characters 11, 30'),
+        ((TINY, "--from", "was", "--to", "it"), 2, '--from was: "was" occurs twice, at characters 11, 30'),
         ((TINY, "--from", "was:3", "--to", "it"), 2, 'write --from was:1 to was:2'),
         ((TINY, "--from", "zebra", "--to", "it"), 2, '--from zebra: there is no "zebra" in the text'),
         ((TINY, "--from", "it", "--to", "it"), 2, "are the same word"),
         ((TINY, "--from", "too tired", "--to", "tired"), 2, "are the same word, or overlap"),
-        ((TINY, "--from", "it", "--to", "animal", "--reverse"), 2, "--reverse is for --examples"),
+        ((TINY, "--from", "it", "--to", "animal", "--reverse"), 2, "--reverse needs --examples"),
         ((TINY, "--from", "it", "--to", "animal", "--layer", "mean"), 2, "looks at heads one by one"),
         ((TINY, "--from", "it", "--to", "animal", "--layer", "7"), 2, "this model has layers 0 to 1"),
-        ((TINY, "--from", "it", "--to", "animal", "--format", "npz"), 2, "no such form"),
-        ((TINY, "--examples", "coreference"), 2, "brings its own texts and words"),
+        ((TINY, "--from", "it", "--to", "animal", "--format", "npz"), 2, "not available for this command"),
+        ((TINY, "--examples", "coreference"), 2, "--examples and TEXT were both given"),
         (("--examples", "corefrence"), 2, 'did you mean "coreference"?'),
         (("--examples", "/no/such.jsonl"), 1, "/no/such.jsonl: No such file"),
         (("", "--from", "it", "--to", "animal"), 2, "text is empty"),

@@ -326,7 +326,7 @@ def test_nothing_changed_is_said(cli: Cli, tiny_bert: str, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("options", "message", "hint"),
     [
-        (("--by", "previus-token"), "--by previus-token: no such metric", 'did you mean "previous_token"?'),
+        (("--by", "previus-token"), "--by previus-token: unknown metric", 'did you mean "previous_token"?'),
         (("--by", "diagonal"), "--by diagonal: it has no meaning for encoder attention", "choose from: "),
         (("--where", "entrpy > 1"), 'no metric "entrpy"', 'did you mean "entropy"?'),
         (("--threshold", "self"), "--threshold self: expected metric=number", "such as"),
@@ -335,11 +335,10 @@ def test_nothing_changed_is_said(cli: Cli, tiny_bert: str, tmp_path: Path) -> No
         (("--head", "mean"), "--head mean: each head is measured by itself", None),
         (("--layer", "abc"), "not a layer selection", "(0,2,5-7), -1 or all\n"),
         (("--head", "9"), "--head 9: out of range", None),
-        (("--probe", "induction"), "--probe makes its own texts", None),
-        (("--probe", "indction"), "no such probe", 'did you mean "induction"?'),
-        (("--field", "text"), "--field and --pair-field are for a corpus of JSON lines", None),
+        (("--probe", "induction"), "a probe makes its own texts", None),
+        (("--field", "text"), "they are for a corpus of JSON lines", None),
         (("--kind", "cross"), "there is only encoder attention here", "of an encoder–decoder, --pair TEXT"),
-        (("--file", "x.txt"), "a text and --file were both given", None),
+        (("--file", "x.txt"), "TEXT and --file were both given", None),
     ],
 )
 def test_a_wrong_option_is_told_before_anything_runs(
@@ -347,6 +346,11 @@ def test_a_wrong_option_is_told_before_anything_runs(
 ) -> None:
     found = cli("heads", "it was", "-m", tiny_bert, *options)
     assert found.code == 2 and message in found.err and (hint or "") in found.err and not found.out
+
+
+def test_an_unknown_probe_is_told(cli: Cli, tiny_bert: str) -> None:
+    found = cli("heads", "-m", tiny_bert, "--probe", "indction")
+    assert found.code == 2 and "unknown probe" in found.err and 'did you mean "induction"?' in found.err
 
 
 def test_no_corpus_or_an_unreadable_one_is_told(cli: Cli, tiny_bert: str, tmp_path: Path) -> None:

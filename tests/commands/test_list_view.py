@@ -56,6 +56,6 @@ def test_a_mistyped_kind_gets_a_hint() -> None:
     with pytest.raises(UsageError) as caught:
         list_view("variant")
     assert (caught.value.message, caught.value.hint) == (
-        "nothing to list is called 'variant'",
+        "cannot list 'variant'",
         'did you mean "variants"?',
     )

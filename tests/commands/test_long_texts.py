@@ -57,7 +57,7 @@ def test_rows_zoom_in_at_full_resolution(cli: Cli) -> None:
 
 def test_rows_are_positions_and_pooling_is_of_whole_maps(cli: Cli) -> None:
     assert "--rows tired: not positions" in cli("show", "a tired b", "--rows", "tired").err
-    assert "both say which rows" in cli("show", "a b", "--rows", "0", "--query", "a").err
+    assert "--query and --rows were both given" in cli("show", "a b", "--rows", "0", "--query", "a").err
     assert "--pool shows a whole map" in cli("show", "a b", "--rows", "0", "--pool", "max").err
     assert cli("show", "a b", "--pool", "min").code == 2
     assert "--words shows whole words" in cli("show", "a b", "--words", "--key", "a").err
@@ -193,7 +193,7 @@ def test_windows_go_with_one_text_and_a_pretrained_model(cli: Cli, tiny_bert: st
     ):
         result = cli("show", WINDOWED, *arguments)
         assert result.code == 2 and words in result.err and len(result.err.splitlines()) <= 3, result
-    assert "--model names the model" in cli("mask", "causal", "-n", "4", "--stride", "2").err
+    assert "--stride needs --model" in cli("mask", "causal", "-n", "4", "--stride", "2").err
 
 
 def test_the_mask_of_a_long_decoders_text_is_whole(cli: Cli, tmp_path) -> None:

@@ -141,11 +141,27 @@ def test_what_cannot_apply_is_refused_in_one_line(cli: Cli, folder: Path) -> Non
         ((saved, "--where", "span >"), "--where: invalid syntax", "such as"),
         ((saved, "--layer", "9"), "--layer 9: not in the run", "saved layers: 0-1"),
         ((saved, "--head", "mean"), "--head mean: each head is measured by itself", "write all, or a list"),
-        ((saved, "--query", "it"), "--query: a ranking of heads has no tokens", "leave it out"),
-        ((run, "--by", "entropy"), "--by: this run is no ranking of heads", "attncli heads"),
-        ((run, "--where", "layer < 1"), "--where: this run is no ranking of heads", "attncli heads"),
-        ((run, "--ascending"), "--ascending: this run is no ranking of heads", "attncli heads"),
-        ((found, "--by", "weight"), "--by: what find found is drawn whole", "leave it out"),
+        (
+            (saved, "--query", "it"),
+            "--query cannot be used with a saved ranking of heads",
+            "a ranking has no tokens",
+        ),
+        (
+            (run, "--by", "entropy"),
+            "--by cannot be used with a saved run of show, mask or compare",
+            "attncli heads",
+        ),
+        (
+            (run, "--where", "layer < 1"),
+            "--where cannot be used with a saved run of show, mask or compare",
+            "attncli heads",
+        ),
+        (
+            (run, "--ascending"),
+            "--ascending cannot be used with a saved run of show, mask or compare",
+            "attncli heads",
+        ),
+        ((found, "--by", "weight"), "--by cannot be used with a saved run of find", "leave it out"),
     ):
         result = cli("render", *arguments)
         assert (result.code, result.out) == (2, ""), result

@@ -16,7 +16,7 @@ def test_the_name_of_a_file_is_a_text_but_that_is_said(cli: Cli, tmp_path: Path)
     assert "is a file" not in cli("show", str(book), "-m", "scratch").err
     book.write_text("a b c")
     shown = cli("show", str(book), "-m", "scratch")
-    assert shown.code == 0 and "--file reads what is in it" in shown.err
+    assert shown.code == 0 and "--file reads the file" in shown.err
     assert "is a file" not in cli("show", str(book), "-m", "scratch", "-q").err
 
 
@@ -190,10 +190,10 @@ def test_a_translation_shows_cross_attention_by_itself(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (("-m", "tiny-decoder", "--heads", "2"), 2, "--heads is for the scratch model, not for tiny-decoder"),
-        (("-m", "tiny-decoder", "--variant", "linear"), 2, "--variant is for the scratch model"),
-        (("-m", "tiny-decoder", "--dtype", "float16"), 2, "--dtype is not for tiny-decoder"),
-        (("-m", "tiny-encoder", "--device", "cuda"), 2, "--device is not for tiny-encoder"),
+        (("-m", "tiny-decoder", "--heads", "2"), 2, "--heads needs the scratch model"),
+        (("-m", "tiny-decoder", "--variant", "linear"), 2, "--variant needs the scratch model"),
+        (("-m", "tiny-decoder", "--dtype", "float16"), 2, "--dtype needs a pretrained model"),
+        (("-m", "tiny-encoder", "--device", "cuda"), 2, "--device needs a pretrained model"),
         (("-m", "tiny-encoder", "--pair", "b"), 2, "tiny-encoder takes one text"),
         (("-m", "tiny-decoder", "--generate", "3"), 2, "--generate needs a pretrained model"),
         (("--layer", "2"), 2, "--layer 2: out of range"),

@@ -122,8 +122,8 @@ def test_a_config_without_a_start_token_is_refused_in_one_line(
     [
         (("--generate", "3"), 2, "--generate needs a pretrained model"),
         (("--chat",), 2, "--chat needs a pretrained model"),
-        (("--temperature", "1"), 2, "--temperature is for --generate"),
-        (("--system", "x"), 2, "--system is for --chat"),
+        (("--temperature", "1"), 2, "--temperature needs --generate"),
+        (("--system", "x"), 2, "--system needs --chat"),
         (("--generate", "0"), 2, "must be at least 1"),
         (("-m", "WRITER", "--generate", "3", "--pair", "it"), 2, "--pair were both given"),
         (("-m", "WRITER", "--generate", "62"), 2, "more than the 64"),

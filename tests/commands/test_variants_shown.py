@@ -46,8 +46,8 @@ def test_the_settings_that_were_used_are_said_and_may_be_set(cli: Cli) -> None:
         (("--variant", "bigbird", "--causal"), "no causal form"),
         (("--variant", "dsa", "--set", "top_k=99"), "at most the 12 keys"),
         (("--variant", "retention", "--d-model", "10", "--heads", "2"), "even head_dim"),
-        (("--set", "window=3"), "no --variant was given"),
-        (("--variant", "linear", "-m", "./x"), "--variant is for the scratch model"),
+        (("--set", "window=3"), "--set needs --variant"),
+        (("--variant", "linear", "-m", "./x"), "--variant needs the scratch model"),
     ],
 )
 def test_what_does_not_fit_is_told(cli: Cli, arguments: tuple[str, ...], words: str) -> None:

@@ -104,7 +104,7 @@ def test_models_of_other_sizes_are_compared_only_where_asked(cli: Cli, bert, tmp
         ((TIRED,), "nothing to compare the text with"),
         ((TIRED, CROSS, "--by", "distanc"), 'did you mean "distance"?'),
         ((TIRED, "--dtype", "float32,"), "write --dtype A,B"),
-        ((TIRED, "--file", "x.txt"), "a text and --file"),
+        ((TIRED, "--file", "x.txt"), "--file and A were both given"),
         ((TIRED, "--adapter", "on"), "on,off or off,on"),
     ],
 )
@@ -120,3 +120,12 @@ def test_the_document_is_what_its_schema_says(cli: Cli, bert) -> None:
     for more in ((), ("--top", "1"), ("--maps", "1")):
         document = json.loads(cli("diff", TIRED, CROSS, "-m", str(bert), "--json", *more).out)
         jsonschema.Draft202012Validator(schema).validate(document)
+
+
+def test_a_saved_comparison_is_drawn_again(cli: Cli, bert, tmp_path) -> None:
+    path = tmp_path / "diff.json"
+    shown = cli("diff", TIRED, CROSS, "-m", str(bert), "-f", "table", "-o", str(path))
+    assert cli("render", str(path), "-f", "table").out == shown.out
+    maps = tmp_path / "maps.npz"
+    drawn = cli("diff", TIRED, CROSS, "-m", str(bert), "--maps", "1", "-f", "heatmap", "-o", str(maps))
+    assert cli("render", str(maps), "-f", "heatmap").out == drawn.out

@@ -47,15 +47,15 @@ def test_a_line_is_a_text_with_two_spans_and_may_say_more(tmp_path: Path) -> Non
     ("line", "reason"),
     [
         ('{"text": ', "not JSON: broken at character 10"),
-        ("[1]", "no JSON object"),
+        ("[1]", "not a JSON object"),
         (" ", "empty"),
         ({}, 'it has no "text"'),
         (GOOD | {"text": " "}, 'its "text" is empty'),
-        (GOOD | {"text": "\ud800 is broken text"}, 'its "text" has half a surrogate pair'),
+        (GOOD | {"text": "\ud800 is broken text"}, 'its "text" has an unpaired surrogate'),
         ({"text": "a b", "from": [0, 1]}, 'it has no "to"'),
-        (GOOD | {"to": 4}, 'its "to" is no [start, end] in characters'),
-        (GOOD | {"to": [4, True]}, 'its "to" is no [start, end] in characters'),
-        (GOOD | {"to": [4.0, 7]}, 'its "to" is no [start, end] in characters'),
+        (GOOD | {"to": 4}, 'its "to" is not [start, end] in characters'),
+        (GOOD | {"to": [4, True]}, 'its "to" is not [start, end] in characters'),
+        (GOOD | {"to": [4.0, 7]}, 'its "to" is not [start, end] in characters'),
         (GOOD | {"to": [4, 15]}, 'its "to" [4, 15] is not inside the text, which has 14 characters'),
         (GOOD | {"to": [-3, 4]}, 'its "to" [-3, 4] is not inside the text, which has 14 characters'),
         (GOOD | {"to": [7, 7]}, 'its "to" [7, 7] is not inside the text, which has 14 characters'),
@@ -77,7 +77,7 @@ def test_all_bad_lines_are_told_at_once(tmp_path: Path) -> None:
 
 def test_a_file_without_pairs_is_refused(tmp_path: Path) -> None:
     (tmp_path / "none.jsonl").write_bytes(b"")
-    with pytest.raises(ReadError, match="there are no pairs in it"):
+    with pytest.raises(ReadError, match="it contains no pairs"):
         read_pairs(str(tmp_path / "none.jsonl"))
 
 

@@ -75,7 +75,7 @@ def test_an_adapter_without_its_base_names_both(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", ["{", "[]"])
 def test_a_broken_config_of_an_adapter_is_told(base: Path, content: str) -> None:
     (base / "adapter_config.json").write_text(content)
-    assert "adapter_config.json is no JSON" in failure(base).message
+    assert "adapter_config.json is not" in failure(base).message
 
 
 def test_an_adapter_of_another_library_is_told(base: Path) -> None:

@@ -9,8 +9,7 @@ import torch
 
 from attncli.batch import Batch
 from attncli.inputs.corpus import BadLine, Line
-from attncli.models import batches
-from attncli.models.batches import BatchedModel, Encoded, RowRule, Side, cut_into_batches, is_punctuation
+from attncli.models.batches import BatchedModel, Encoded, RowRule
 from attncli.models.loading import Loaded, load
 
 TEXTS = ["the animal was tired .", "it", "it was too tired"]
@@ -98,27 +97,3 @@ def test_an_encoder_decoder_reads_pairs_and_its_decoder_begins_with_the_start_to
     cross = feed.batches["cross"]
     assert cross.queries is feed.batches["decoder"].queries and cross.keys is feed.batches["encoder"].keys
     assert BatchedModel(loaded(tiny_marian)).kinds == ("encoder",)
-
-
-def text(ordinal: int, length: int) -> Encoded:
-    return Encoded(ordinal, Side((1,) * length, (False,) * length))
-
-
-def test_neighbours_in_length_come_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    texts = [text(0, 9), text(1, 2), text(2, 5), text(3, 2), text(4, 7)]
-    cut = [[one.ordinal for one in batch] for batch in cut_into_batches(texts, 2)]
-    assert cut == [[1, 3], [2, 4], [0]]
-    monkeypatch.setattr(batches, "MOST_PAIRS", 30)
-    cut = [[one.ordinal for one in batch] for batch in cut_into_batches(texts, 9)]
-    assert cut == [[1, 3], [2], [4], [0]]
-
-
-def test_punctuation_is_nothing_but_marks() -> None:
-    assert [is_punctuation(mark) for mark in (".", " »", "…?", "$", "3.", "##.")] == [
-        True,
-        True,
-        True,
-        False,
-        False,
-        True,
-    ]

@@ -99,7 +99,7 @@ def test_positions_that_the_model_computes_may_be_missing(tmp_path: Path) -> Non
     [
         ("weight_scale", "quantised"),
         ("lora_A.weight", "merge_and_unload"),
-        ("bias", "do not belong together"),
+        ("bias", "do not match"),
     ],
 )
 def test_what_a_projection_does_not_take_is_refused(llama: Path, name: str, hint: str) -> None:

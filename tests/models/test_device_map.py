@@ -73,15 +73,15 @@ def test_the_command_line_spreads_a_model(cli: Cli, tiny_llama: str) -> None:
 
 
 def test_what_does_not_go_together_and_a_missing_library_are_told(
-    tiny_llama: str, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, tiny_llama: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for options, words in (
-        ({"device_map": "atuo"}, "no such way"),
-        ({"device_map": "auto", "device": "cuda"}, "both say where the model runs"),
-        ({"offload_folder": "x"}, "--offload-folder is for --device-map"),
+        (("--device-map", "atuo"), "--device-map atuo: unknown device map"),
+        (("--device-map", "auto", "--device", "cuda"), "--device and --device-map were both given"),
+        (("--offload-folder", "x"), "--offload-folder needs --device-map"),
     ):
-        with pytest.raises(UsageError, match=words):
-            load(tiny_llama, LoadOptions(**options))
+        told = cli("show", TEXT, "-m", tiny_llama, *options)
+        assert told.code == 2 and words in told.err
     monkeypatch.setattr("attncli.models.loading.find_spec", lambda name: None)
     with pytest.raises(UsageError, match="needs accelerate, which is not installed") as caught:
         load(tiny_llama, LoadOptions(device_map="auto"))

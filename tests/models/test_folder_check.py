@@ -53,8 +53,8 @@ def test_weights_under_another_name_are_named(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (Path.mkdir, "no regular file"),
-        (os.mkfifo, "no regular file"),
+        (Path.mkdir, "not a regular file"),
+        (os.mkfifo, "not a regular file"),
         (lambda path: path.symlink_to("/nowhere"), "a link to a file that is not there"),
     ],
 )

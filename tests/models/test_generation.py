@@ -150,8 +150,15 @@ def test_the_models_own_rules_for_single_tokens_hold() -> None:
     first = write(made, prompt("decoder"), Sampling(1)).written[0]
     made.model.generation_config.suppress_tokens = [first]
     assert write(made, prompt("decoder"), Sampling(1)).written[0] != first
+    made.model.generation_config.repetition_penalty = 1e6
+    written = write(made, prompt("decoder"), Sampling(NEW)).written
+    assert not set(written) & set(prompt("decoder").inputs["input_ids"][0].tolist())
+
+
+def test_two_stacks_begin_with_the_token_that_the_model_forces() -> None:
+    made = loaded("bart", TWO_STACKS["bart"])
     made.model.generation_config.forced_bos_token_id = 42
-    assert write(made, prompt("decoder"), Sampling(2)).written[0] == 42
+    assert write(made, prompt("encoder"), Sampling(2)).written[0] == 42
 
 
 def test_tokens_say_which_part_they_are_and_where_they_stand() -> None:
@@ -199,7 +206,7 @@ def test_more_than_the_model_reads_is_refused_with_what_fits() -> None:
 
 
 def test_an_encoder_does_not_write() -> None:
-    with pytest.raises(UsageError, match="reads both ways"):
+    with pytest.raises(UsageError, match="is an encoder"):
         write(loaded("bert", SMALL | {"is_decoder": False}), prompt("encoder"), Sampling(2))
 
 

@@ -74,7 +74,7 @@ def test_a_broken_config_is_told(copy: Path) -> None:
     (copy / "config.json").write_text("{")
     assert "config.json is no JSON" in failure(copy).message
     (copy / "config.json").write_text("[]")
-    assert failure(copy).message.endswith("config.json is no JSON object")
+    assert failure(copy).message.endswith("config.json is not a JSON object")
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "null", "{}", '{"a": 1}', '{"added_tokens": []}'])
@@ -82,21 +82,21 @@ def test_a_broken_tokenizer_is_told_with_the_file(copy: Path, content: str) -> N
     (copy / "tokenizer.json").write_text(content)
     error = failure(copy)
     assert error.exit_code == 4
-    assert f"{copy / 'tokenizer.json'} is no readable tokenizer: " in error.message
+    assert f"{copy / 'tokenizer.json'} is not a readable tokenizer: " in error.message
 
 
 @pytest.mark.parametrize("name", ["tokenizer_config.json", "special_tokens_map.json"])
 def test_broken_settings_of_a_tokenizer_are_told_with_the_file(copy: Path, name: str) -> None:
     (copy / name).write_text("{")
-    assert f"its {name} is no JSON (" in failure(copy).message
+    assert f"its {name} is not JSON (" in failure(copy).message
     (copy / name).write_text("[]")
-    assert failure(copy).message.endswith(f"its {name} is no JSON object")
+    assert failure(copy).message.endswith(f"its {name} is not a JSON object")
 
 
 def test_a_folder_has_no_revisions(bert: Path) -> None:
     error = failure(bert, revision="v2")
     assert error.exit_code == 2
-    assert error.message == f"--revision v2: {bert} is a folder, which has but one"
+    assert error.message == f"--revision v2: {bert} is a folder and has no revisions"
 
 
 def test_pickled_weights_are_refused_unless_allowed(copy: Path) -> None:
@@ -118,7 +118,7 @@ def test_code_that_comes_with_a_model_never_runs_unasked(copy: Path) -> None:
     config.write_text(text)
     (copy / "c.py").write_text("raise SystemExit('the code ran')")
     error = failure(copy)
-    assert "code of its own" in error.message and "--trust-remote-code" in str(error.hint)
+    assert "custom code" in error.message and "--trust-remote-code" in str(error.hint)
 
 
 def test_a_checkpoint_that_lacks_attention_weights_is_refused(copy: Path) -> None:
@@ -178,7 +178,7 @@ def test_a_gguf_file_needs_packages_that_are_named(tmp_path: Path, monkeypatch: 
     (tmp_path / "m.gguf").write_bytes(b"GGUF")
     monkeypatch.setattr("attncli.models.folder_check.find_spec", lambda name: None)
     error = failure(tmp_path / "m.gguf")
-    assert error.exit_code == 4 and error.hint == "pip install gguf"
+    assert error.exit_code == 4 and error.hint == 'pip install "attncli[gguf]"'
 
 
 @pytest.mark.parametrize(

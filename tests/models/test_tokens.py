@@ -169,7 +169,7 @@ def test_a_folder_without_a_tokenizer_is_told_in_one_line(tmp_path: Path) -> Non
 
 def test_a_broken_tokenizer_file_is_a_model_error(tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").write_text('{"version": "1.0"', encoding="utf-8")
-    with pytest.raises(ModelError, match="is no readable tokenizer"):
+    with pytest.raises(ModelError, match="is not a readable tokenizer"):
         load_tokenizer(tmp_path)
 
 

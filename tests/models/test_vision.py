@@ -12,9 +12,10 @@ from commandline import Cli
 from PIL import Image
 from transformers import AutoImageProcessor, AutoModel
 
-from attncli.errors import CaptureError, ReadError
+from attncli.errors import ReadError
 from attncli.models.loading import load
-from attncli.models.vision import look_at, read_picture
+from attncli.models.picture_file import read_photo
+from attncli.models.vision import look_at
 from attncli.observers.selection import parse_selection
 from attncli.observers.weights import FullWeights
 
@@ -52,7 +53,7 @@ def test_the_weights_are_those_of_the_models_eager_attention(
     assert (picture.rows, picture.columns) == (4, 6)
     kept = FullWeights("encoder", *ALL, 2, len(tokens), len(tokens), None, None)
     source.run([kept])
-    pixels = AutoImageProcessor.from_pretrained(folder)(read_picture(photo), return_tensors="pt")
+    pixels = AutoImageProcessor.from_pretrained(folder)(read_photo(photo).image, return_tensors="pt")
     model = AutoModel.from_pretrained(folder, attn_implementation="eager")
     with torch.inference_mode():
         expected = torch.cat(model(**pixels, output_attentions=True).attentions)
@@ -71,7 +72,7 @@ def test_a_camera_that_was_held_upright_gives_an_upright_picture(tmp_path: Path)
     image, turned = Image.new("RGB", (20, 10)), Image.Exif()
     turned[0x0112] = 6
     image.save(tmp_path / "a.jpg", exif=turned)
-    assert read_picture(tmp_path / "a.jpg").size == (10, 20)
+    assert read_photo(tmp_path / "a.jpg").image.size == (10, 20)
 
 
 def cut(photo: Path) -> bytes:
@@ -85,19 +86,38 @@ def bomb() -> bytes:
 
 
 def test_what_is_no_picture_is_told_in_one_line(tmp_path: Path, photo: Path) -> None:
-    bad = {"no picture that can be read": b"hello", "cannot be read": cut(photo), "may be a trap": bomb()}
+    bad = {"not a readable picture": b"hello", "cannot be read": cut(photo), "too many pixels": bomb()}
     for words, content in bad.items():
         path = tmp_path / "bad.png"
         path.write_bytes(content)
         with pytest.raises(ReadError, match=words):
-            read_picture(path)
+            read_photo(path)
 
 
-def test_a_model_without_a_grid_of_patches_is_refused(tmp_path: Path, photo: Path) -> None:
+def test_tokens_that_are_no_grid_of_patches_are_numbered(cli: Cli, tmp_path: Path, photo: Path) -> None:
     folder = tiny.write_vit(tmp_path, "vit_mae", image_size=48)  # it hides most patches from itself
     tiny.image_processor("ViT")(size={"height": 48, "width": 48}).save_pretrained(folder)
-    with pytest.raises(CaptureError, match="its tokens are no grid of a picture's patches"):
-        look_at(load(str(folder), tokenizer=False), photo)
+    found = cli("show", str(photo), "-m", str(folder), "--layer", "0", "--head", "0", "--json").json
+    assert [token["text"] for token in found["key_tokens"]] == [str(place) for place in range(10)]
+    assert any("they are numbered" in note for note in found["notes"])
+    assert found == cli("show", str(photo), "-m", str(folder), "--layer", "0", "--head", "0", "--json").json
+
+
+def test_layers_with_fewer_and_fewer_tokens_are_shown_one_size_at_a_time(
+    cli: Cli, tmp_path: Path, photo: Path
+) -> None:
+    from transformers import SegformerConfig, SegformerModel
+
+    config = SegformerConfig(depths=[1, 1], hidden_sizes=[8, 16], num_attention_heads=[1, 2], num_encoder_blocks=2,
+                             decoder_hidden_size=16)  # fmt: skip
+    SegformerModel(config).save_pretrained(tmp_path)
+    tiny.image_processor("ViT")(size={"height": 64, "width": 64}).save_pretrained(tmp_path)
+    refused = cli("show", str(photo), "-m", str(tmp_path))
+    assert (
+        refused.code == 1 and "several sizes: 0: 256×4, 1: 64×4" in refused.err and "--layer" in refused.err
+    )
+    found = cli("show", str(photo), "-m", str(tmp_path), "--layer", "1", "--json").json
+    assert [one["shape"] for one in found["attention"]] == [[64, 4]] * 2
 
 
 def test_the_terminal_shows_the_patches_that_the_class_token_attends_to(
@@ -157,18 +177,21 @@ def test_several_queries_make_a_matrix_as_of_a_text(cli: Cli, vit: str, photo: P
 def test_what_does_not_go_with_a_picture_is_refused(cli: Cli, vit: str, photo: Path, tmp_path: Path) -> None:
     for option in (["--words"], ["--pair", "a"], ["--generate", "3"], ["--chat"], ["--stride", "8"]):
         result = cli("show", str(photo), "-m", vit, *option)
-        assert (result.code, result.out) == (2, "") and f"{option[0]} is for texts" in result.err
+        assert (result.code, result.out) == (
+            2,
+            "",
+        ) and f"{option[0]} cannot be used with a picture" in result.err
     missing = cli("show", str(tmp_path / "gone.png"), "-m", vit)
     assert missing.code == 1 and "gone.png: no such file" in missing.err
     text = cli("show", "a cat", "-m", vit)
-    assert text.code == 2 and "takes no text, but pictures" in text.err
+    assert text.code == 2 and "takes pictures, not text" in text.err
 
 
 def test_a_model_must_say_how_it_wants_pictures(cli: Cli, photo: Path, tmp_path: Path) -> None:
     folder = tiny.write_vit(tmp_path / "vit")
     (folder / "preprocessor_config.json").unlink()
     result = cli("show", str(photo), "-m", str(folder))
-    assert result.code == 4 and "no preprocessor_config.json" in result.err
+    assert result.code == 4 and "no readable preprocessor_config.json" in result.err
 
 
 @pytest.mark.parametrize(
@@ -199,7 +222,7 @@ def test_a_picture_is_no_text_for_models_of_our_own_either(cli: Cli, photo: Path
 def test_a_file_that_is_no_picture_is_told(cli: Cli, vit: str, tmp_path: Path, content: bytes) -> None:
     (tmp_path / "p.png").write_bytes(content)
     result = cli("show", str(tmp_path / "p.png"), "-m", vit)
-    assert result.code == 1 and "p.png: no picture that can be read" in result.err
+    assert result.code == 1 and "p.png: not a readable picture" in result.err
 
 
 def test_a_folder_or_a_pipe_with_a_pictures_name_is_told(cli: Cli, vit: str, tmp_path: Path) -> None:
@@ -207,4 +230,4 @@ def test_a_folder_or_a_pipe_with_a_pictures_name_is_told(cli: Cli, vit: str, tmp
     os.mkfifo(tmp_path / "f.png")
     for name in ("d.png", "f.png"):
         result = cli("show", str(tmp_path / name), "-m", vit)
-        assert result.code == 1 and f"{name}: no regular file" in result.err
+        assert result.code == 1 and f"{name}: not a regular file" in result.err

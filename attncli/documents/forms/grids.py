@@ -13,6 +13,7 @@ from attncli.documents.forms.common import (
     Form,
     Fraction,
     Kind,
+    OfText,
     Positive,
     Real,
     Size,
@@ -147,6 +148,14 @@ class ShownHead(Weights, Placed):
     name: NotRequired[
         Annotated[str, about("A name of its own, where layer and head do not tell it from the others.")]
     ]
+    on_pictures: NotRequired[
+        Annotated[
+            Fraction,
+            about(
+                "Of a text with pictures: mean weight on their tokens, over the rows shown that can see them."
+            ),
+        ]
+    ]
 
 
 class ComparedVariant(Weights, MaybePlaced):
@@ -240,7 +249,7 @@ class Grid(Document):
     key_tokens: Annotated[list[Token], about("One for each column.")]
 
 
-class Shown(Grid):
+class Shown(Grid, OfText):
     """The JSON of attncli show."""
 
     command: Annotated[Literal["show"], MADE_BY]
@@ -261,7 +270,7 @@ class Shown(Grid):
     ]
 
 
-class Mask(Grid):
+class Mask(Grid, OfText):
     """The JSON of attncli mask."""
 
     command: Annotated[Literal["mask"], MADE_BY]
@@ -296,6 +305,18 @@ class Compared(Grid):
     ]
 
 
+class DifferenceMaps(Grid):
+    """The JSON of attncli diff --maps."""
+
+    command: Annotated[Literal["diff"], MADE_BY]
+    source: Source
+    unit: Annotated[Literal["signed"], about("What a value is: a weight, or in a difference B − A.")]
+    attention: Annotated[
+        list[Annotated[ShownHead, NUMBERS["weights"]]],
+        about("Of each head the map of A, of B, and their difference, over the aligned tokens."),
+    ]
+
+
 def _each(**properties: object) -> dict[str, object]:
     return {"items": {"properties": properties}}
 
@@ -307,6 +328,14 @@ UNLESS_SIGNED: Mapping[str, object] = {
     "else": {"properties": {"attention": _WEIGHTS}},
 }
 """Weights after softmax are not below 0 or above 1, but for rounding."""
+
+SHAPES: Mapping[str, type[Grid]] = {
+    "show": Shown,
+    "mask": Mask,
+    "compare": Compared,
+    "diff": DifferenceMaps,
+}
+"""The structure of each command's document with matrices."""
 
 FORMS = {
     "show": Form(

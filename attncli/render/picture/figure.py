@@ -92,6 +92,7 @@ def build(view: View, options: Options) -> Figure:
     """Draw a view as a figure: one matrix large, several as small panels."""
     from attncli.render.picture.curves import draw_curves
     from attncli.render.picture.head_panels import draw_head_panels
+    from attncli.render.picture.over_pictures import draw_over_pictures
     from attncli.render.picture.panels import draw_panels
     from attncli.render.picture.running_text import draw_running_text
     from attncli.render.picture.single_map import draw_one
@@ -105,6 +106,8 @@ def build(view: View, options: Options) -> Figure:
             return draw_head_panels(view, options)
         if isinstance(view, Steps | Table):
             return draw_steps(view, options)
+        if view.pictures:
+            return draw_over_pictures(view, options)
         if is_running_text(view, options):
             return draw_running_text(view, options)
         grid = fit_to_draw(as_patches(view))

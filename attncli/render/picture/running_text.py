@@ -22,7 +22,8 @@ from attncli.render.picture.page_layout import (
     scale_room,
 )
 from attncli.render.picture.sheet import Sheet, draw_sheet, line_height
-from attncli.render.running_text import Piece, ShadedRow, pieces_of, shaded_rows, text_scale
+from attncli.render.running_text import Piece, pieces_of, shaded_rows, text_scale
+from attncli.render.scales import Scale
 from attncli.render.terminal.colors import is_light
 from attncli.view import MatrixGrid
 
@@ -46,39 +47,13 @@ def draw_running_text(grid: MatrixGrid, options: Options) -> Figure:
         for row in rows:
             y = sheet.height + line_height(0.7)
             sheet.text(0, y, row.heading, color=quiet())
-            bottom = _flow(sheet, pieces, row, y + line_height(0.6))
+            bottom = flow(sheet, pieces, row.weights, y + line_height(0.6), scale, options)
             for line in break_lines(f"strongest: {row.strongest}", width, letters()):
                 bottom += line_height()
                 sheet.text(0, bottom, line, color=quiet())
             sheet.height = bottom + line_height()
         return sheet
 
-    def _flow(sheet: Sheet, pieces: Sequence[Piece], row: ShadedRow, top: float) -> float:
-        """Write the text from a height on, and return the height of its end."""
-        line, x = line_height(_SIZE) * 1.12, 0.0
-        y = top + line / 2
-        for piece in pieces:
-            text = picture_label(piece.text) if piece.text.strip() else piece.text
-            blank = _BLANK * letters(_SIZE) * POINT * len(text)
-            width = flowing_width(text, letters(_SIZE)) if text.strip() else blank
-            if x and x + width > sheet.width:
-                x, y = 0.0, y + line
-                width = width if text.strip() else 0.0
-            weight = None if piece.column is None else row.weights[piece.column]
-            color = ink() if piece.column is None or weight is not None else quiet()
-            if weight is not None and text.strip() and weight == weight:
-                red, green, blue, _ = colors(norm(scale)(weight), bytes=True)
-                color = "black" if is_light((int(red), int(green), int(blue))) else "white"
-                ground = f"#{red:02x}{green:02x}{blue:02x}"
-                sheet.box(x, y - 0.46 * line, width, 0.9 * line, ground)
-            if text.strip():
-                sheet.text(x, y, piece.text, size=_SIZE, color=color)
-            x += width
-            if piece.breaks:
-                x, y = 0.0, y + line
-        return y + line / 2
-
-    colors = colormap(options, scale)
     figure, page, _ = draw_sheet(
         make,
         _WIDTH,
@@ -97,3 +72,36 @@ def draw_running_text(grid: MatrixGrid, options: Options) -> Figure:
     )
     page.color_bar(figure, options, scale)
     return figure
+
+
+def flow(
+    sheet: Sheet,
+    pieces: Sequence[Piece],
+    weights: Sequence[float | None],
+    top: float,
+    scale: Scale,
+    options: Options,
+) -> float:
+    """Write a text from a height on, each token on the colour of its weight, and return the height of its end."""
+    colors = colormap(options, scale)
+    line, x = line_height(_SIZE) * 1.12, 0.0
+    y = top + line / 2
+    for piece in pieces:
+        text = picture_label(piece.text) if piece.text.strip() else piece.text
+        blank = _BLANK * letters(_SIZE) * POINT * len(text)
+        width = flowing_width(text, letters(_SIZE)) if text.strip() else blank
+        if x and x + width > sheet.width:
+            x, y = 0.0, y + line
+            width = width if text.strip() else 0.0
+        weight = None if piece.column is None else weights[piece.column]
+        color = ink() if piece.column is None or weight is not None else quiet()
+        if weight is not None and text.strip() and weight == weight:
+            red, green, blue = (round(255 * part) for part in colors(float(norm(scale)(weight)))[:3])
+            color = "black" if is_light((red, green, blue)) else "white"
+            sheet.box(x, y - 0.46 * line, width, 0.9 * line, f"#{red:02x}{green:02x}{blue:02x}")
+        if text.strip():
+            sheet.text(x, y, piece.text, size=_SIZE, color=color)
+        x += width
+        if piece.breaks:
+            x, y = 0.0, y + line
+    return y + line / 2

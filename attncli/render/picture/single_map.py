@@ -200,7 +200,7 @@ def lay_under(axes: Axes, picture: Picture, scale: Scale) -> None:
         image.set_alpha(_VEIL * np.clip(weights / scale.high, 0, 1) ** 0.5)
     extent = (-0.5, picture.columns - 0.5, picture.rows - 0.5, -0.5)
     axes.imshow(picture.pixels, aspect="auto", extent=extent, zorder=-1)
-    if picture.query >= 0:
+    if picture.query is not None and picture.query >= 0:
         row, column = divmod(picture.query, picture.columns)
         axes.add_patch(
             Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, edgecolor="white", linewidth=1.5)
