@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from attncli.labels import safe_label, visible_controls
-from attncli.record import Token
+from attncli.record import Token, Tokens
 from attncli.render import Options
 from attncli.render.grid_text import is_time, place_names, strongest_keys, token_labels
 from attncli.render.scales import Scale, largest_size, signed_scale, with_look
@@ -72,12 +72,12 @@ def text_scale(grid: MatrixGrid, options: Options) -> Scale:
     return with_look(scale, options.look)
 
 
-def pieces_of(grid: MatrixGrid) -> list[Piece]:
-    """Cut the text of the keys into its tokens, what stands between them, and the tokens that are in no text."""
-    read = written(grid.key_tokens)
+def pieces_of(tokens: Tokens) -> list[Piece]:
+    """Cut the text of some keys into its tokens, what stands between them, and the tokens that are in no text."""
+    read = written(tokens)
     found: list[Piece] = []
     at = 0
-    for column, (token, span) in enumerate(zip(grid.key_tokens, read.spans, strict=True)):
+    for column, (token, span) in enumerate(zip(tokens, read.spans, strict=True)):
         if span is None:
             found += [Piece(safe_label(token.label), column), Piece(" ")]
             continue

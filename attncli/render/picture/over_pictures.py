@@ -140,16 +140,13 @@ def _size(picture: Picture, longest: float) -> tuple[float, float]:
 def _text(grid: MatrixGrid, width: float, options: Options) -> Sheet:
     """Write the text, each token on the colour of its weight."""
     matrix = grid.matrices[0]
+    places = [place for place, token in enumerate(grid.key_tokens) if not token.of_picture]
     weights = [
-        float(value) if matrix.allowed is None or matrix.allowed[0, place] else None
-        for place, value in enumerate(matrix.values[0])
+        float(matrix.values[0, place]) if matrix.allowed is None or matrix.allowed[0, place] else None
+        for place in places
     ]
-    pieces = [
-        piece
-        for piece in pieces_of(grid)
-        if piece.column is None or not grid.key_tokens[piece.column].of_picture
-    ]
-    own = sum(weights[piece.column] or 0.0 for piece in pieces if piece.column is not None)
+    pieces = pieces_of(tuple(grid.key_tokens[place] for place in places))
+    own = sum(weight or 0.0 for weight in weights)
     sheet = Sheet(width)
     about = f"the text's own weights, {short_number(own)} together, coloured from 0 to 1"
     sheet.text(0, line_height(0.7), about, color=quiet())

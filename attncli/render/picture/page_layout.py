@@ -291,7 +291,7 @@ def facts_only(notes: Iterable[str]) -> list[str]:
             parts = clause.split(": ")
             about = next((place for place, part in enumerate(parts) if _OPTION.search(part)), len(parts))
             clauses.append(": ".join(parts[:about]))
-        if clauses[0]:
+        if " " in clauses[0]:  # of a mere name nothing is left to say
             kept.append("; ".join(filter(None, clauses)))
     return kept
 

@@ -40,7 +40,7 @@ def draw_running_text(grid: MatrixGrid, options: Options) -> Figure:
     """Draw the text once for each query, with the strongest keys named below. The colours are light, unless named."""
     options = replace(options, colormap=options.look.colormap or "light")
     scale = text_scale(grid, options)
-    pieces, rows = pieces_of(grid), list(shaded_rows(grid, options, scale))
+    pieces, rows = pieces_of(grid.key_tokens), list(shaded_rows(grid, options, scale))
 
     def make(width: float) -> Sheet:
         sheet = Sheet(width)

@@ -19,7 +19,7 @@ def draw_running_text(grid: MatrixGrid, options: Options) -> list[Line]:
     """Draw the text once for each query, with the strongest keys named below."""
     scale, width = text_scale(grid, options), options.width or 80
     pen = Pen(options, "signed" if grid.unit == "signed" else "weight", scale)
-    pieces = pieces_of(grid)
+    pieces = pieces_of(grid.key_tokens)
     lines: list[Line] = []
     for row in shaded_rows(grid, options, scale):
         lines += [[(line, "")] for line in wrap(words(row.heading, options), width, options.cut_mark)]
