@@ -41,14 +41,20 @@ KindName = Annotated[
     typer.Option(metavar="KIND", help="encoder, decoder or cross, where a model has several."),
     Choices(KINDS),
 ]
-Numbers = Annotated[str, typer.Option(metavar="N", help="0-based: 3, 0,2,5-7, -1 (last) or all.")]
-NumbersOrMean = Annotated[str, typer.Option(metavar="N", help="0-based: 3, 0,2,5-7, -1 (last), all or mean.")]
+Numbers = Annotated[str, typer.Option(metavar="N", help="0-based: 3, 0,2,5-7, 4-, -1 (last) or all.")]
+NumbersOrMean = Annotated[
+    str, typer.Option(metavar="N", help="0-based: 3, 0,2,5-7, 4-, -1 (last), all or mean.")
+]
+HeadsOrOne = Annotated[
+    str, typer.Option(metavar="N", help="0-based: 3, 0,2,5-7, -1 (last), all, mean, max; or L2H0,L3H5:mean.")
+]
 OneNumber = Annotated[
     str | None,
     typer.Option(metavar="N", help="0-based; -1 is the last. By default where one weight stands out."),
 ]
 QueryTokens = Annotated[
-    str | None, typer.Option(metavar="TOKENS", help="Rows to show, by position or text: 3, 2-5, it, it:2.")
+    str | None,
+    typer.Option(metavar="TOKENS", help="Rows to show, by position or text: 3, 2-5, 4-, it, it:2."),
 ]
 KeyTokens = Annotated[
     str | None, typer.Option(metavar="TOKENS", help="Columns to show, by position or text.")
@@ -316,6 +322,10 @@ class OutputOptions:
             help="Write a file in the format of its ending. Repeatable; - is stdout.",
         ),
     ] = None
+    open: Annotated[
+        bool,
+        typer.Option("--open", help="Open the first file that is written; without -o an HTML page."),
+    ] = False
     color: Annotated[
         str, typer.Option(metavar="WHEN", help="auto, always or never."), Choices(COLOR_CHOICES)
     ] = "auto"

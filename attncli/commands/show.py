@@ -58,15 +58,14 @@ def show(
     from attncli.models.alignment_heads import spelled_out
     from attncli.models.opening import medium_for, model_name, open_source
     from attncli.models.shipped import roles_of
-    from attncli.observers.selection import parse_selection
+    from attncli.observers.selection import parse_heads
 
     if lines.each_line:
         _each_line(text, choice, lines, model, scratch, output)
         return
     default = "table" if choice.top is not None else "heatmap"
     plan = plan_output(output, "MatrixGrid", top=choice.top, default=default)
-    layers = parse_selection(choice.layer, "layer")
-    heads = parse_selection(spelled_out(choice.head, model), "head")
+    layers, heads = parse_heads(choice.layer, spelled_out(choice.head, model))
     said = text.read("show")
     medium = None if choice.image else medium_for(said, model, output)
     lay_over = None
@@ -78,7 +77,8 @@ def show(
         images = choice.image or ()
         source = open_source(said, choice.pair, model, scratch, output, writing, choice.stride, images)
     kind = choose_kind(source.kinds, choice.kind)
-    showing = MapRequest(source, kind, layers, heads, choice, laid_over=lay_over is not None)
+    texts = (said, *(() if choice.pair is None else (choice.pair,)))
+    showing = MapRequest(source, kind, layers, heads, choice, laid_over=lay_over is not None, texts=texts)
     if GIVEN.get().keys().isdisjoint(("--model", "--layer", "--head")):
         showing = showing.of_one_head(roles_of(model_name(model, scratch, choice.pair)))
     shown = showing.shown(plan)
@@ -105,9 +105,9 @@ def _each_line(
     from attncli.maps.show import MapRequest, Question
     from attncli.models.opening import Opened, model_name
     from attncli.models.shipped import roles_of
-    from attncli.observers.selection import parse_selection
+    from attncli.observers.selection import parse_heads
 
-    layers, heads = parse_selection(choice.layer, "layer"), parse_selection(choice.head, "head")
+    layers, heads = parse_heads(choice.layer, choice.head)
     one_head = GIVEN.get().keys().isdisjoint(("--model", "--layer", "--head"))
     roles = roles_of(model_name(model, scratch, lines.pair_field)) if one_head else ()
 

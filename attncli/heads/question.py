@@ -82,12 +82,11 @@ def ask(
     from attncli.heads.labels import parse_thresholds
     from attncli.models.alignment_heads import spelled_out
     from attncli.models.opening import is_pretrained
-    from attncli.observers.selection import NO_MEAN, parse_selection
+    from attncli.observers.selection import NO_MEAN, parse_heads
 
     _check_probe(probe)
     thresholds = parse_thresholds(ranking.threshold or ())
-    layers = parse_selection(ranking.layer, "layer", no_mean=NO_MEAN)
-    heads = parse_selection(spelled_out(ranking.head, model), "head", no_mean=NO_MEAN)
+    layers, heads = parse_heads(ranking.layer, spelled_out(ranking.head, model), no_mean=NO_MEAN)
     by = _metric_to_rank_by(ranking.by, probe, ranking.compare_to)
     old = _old_run(ranking.compare_to)
     state = _resumed(corpus.resume)

@@ -7,10 +7,11 @@ from typing import Annotated, ClassVar
 
 import typer
 
-from attncli.cli.choices import Choices, entries_of
+from attncli.cli.choices import FILES, Choices, entries_of
 from attncli.cli.options import (
     IMAGE_RULES,
     STRIDE_RULES,
+    HeadsOrOne,
     Images,
     KeyTokens,
     KindName,
@@ -34,12 +35,14 @@ class ShowOptions:
         *STRIDE_RULES,
         *IMAGE_RULES,
         Rule("--query", excludes="--rows", hint="give one of them"),
+        Rule("--spans", excludes="--rows --query --key --words --pool", hint="--spans shows whole spans"),
+        Rule("--reverse", needs="--join", hint="add --join grow-diag"),
     )
 
     pair: PairText = None
     kind: KindName = None
     layer: NumbersOrMean = "all"
-    head: NumbersOrMean = "all"
+    head: HeadsOrOne = "all"
     query: QueryTokens = None
     key: KeyTokens = None
     rows: Annotated[
@@ -55,6 +58,32 @@ class ShowOptions:
     stride: Stride = None
     words: Annotated[
         bool, typer.Option("--words", help="Merge word pieces: sum over keys, mean over query rows.")
+    ] = False
+    spans: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOW|FILE",
+            help="Sum over keys, mean over rows, of each segment, sentence or line, or of spans that a file names.",
+        ),
+        Choices(("segment", "sentence", "line"), FILES),
+    ] = None
+    threshold: Annotated[
+        float, typer.Option(metavar="W", min=0, max=1, help="-f pharaoh: least weight that links two words.")
+    ] = 0.0
+    join: Annotated[
+        str | None,
+        typer.Option(metavar="HOW", help="-f pharaoh: both directions: intersection, union or grow-diag."),
+        Choices(("intersection", "union", "grow-diag")),
+    ] = None
+    reverse: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="--join: the pharaoh line of the model that translates back."),
+    ] = None
+    exclude_special: Annotated[
+        bool, typer.Option("--exclude-special", help="Leave special tokens out as keys, and scale the rest.")
+    ] = False
+    exclude_first: Annotated[
+        bool, typer.Option("--exclude-first", help="Leave the first token out as a key, and scale the rest.")
     ] = False
     top: Annotated[
         int | None, typer.Option(metavar="K", min=1, help="List only the K strongest keys of each row.")

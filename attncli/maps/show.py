@@ -55,6 +55,22 @@ class Question:
     finish: Callable[[Run], Shown]
     if_signed: Callable[[], Question] | None = None
 
+    def without_keys(self, keys: Tokens, special: bool, first: bool) -> Question:
+        """Leave special tokens, or the first one, out as keys; what is left of each row has its old sum again.
+
+        Raises:
+            UsageError: No key would be left.
+        """
+        from attncli.maps.left_out import left_out
+
+        observers, told = left_out(self.observers, keys, special=special, first=first)
+        again = self.if_signed
+        return Question(
+            observers,
+            lambda run: self.finish(told(run)),
+            None if again is None else lambda: again().without_keys(keys, special, first),
+        )
+
     def answer(self, source: Opened) -> Shown:
         """Run a source and make the answer."""
         run = source.run(self.observers)
@@ -69,6 +85,7 @@ class MapRequest:
 
     Args:
         laid_over: Whether the weights will be laid over a picture, which needs each of them.
+        texts: What the user gave to read.
     """
 
     source: Opened
@@ -77,6 +94,7 @@ class MapRequest:
     heads: Selection
     wanted: ShowOptions
     laid_over: bool = False
+    texts: tuple[str, ...] = ()
 
     def of_one_head(self, roles: Sequence[HeadRole]) -> MapRequest:
         """Show the one head that has most to say of the text, as far as any is known to do something."""
@@ -98,10 +116,27 @@ class MapRequest:
 
     def question(self, plan: Plan) -> Question:
         """Return what to watch, and what follows; see `shown`."""
+        asked = self._question(plan)
+        special, first = self.wanted.exclude_special, self.wanted.exclude_first
+        return (
+            asked.without_keys(self.source.axes(self.kind)[1], special, first) if special or first else asked
+        )
+
+    def _question(self, plan: Plan) -> Question:
         formats = plan.formats
+        if "pharaoh" in formats:
+            from attncli.maps.alignment import aligned
+
+            chosen = self.layers, self.heads
+            observer, links = aligned(self.source, self.kind, chosen, self.wanted, self.texts)
+            return Question([observer], lambda run: Shown(links(run), run))
+        if self.wanted.threshold or self.wanted.join or self.wanted.reverse:
+            raise UsageError("--threshold, --join and --reverse are for -f pharaoh", "add -f pharaoh")
         queries, keys = self.source.axes(self.kind)
         rows, columns = self._rows(queries), None if self.wanted.key is None else pick(keys, self.wanted.key)
         picked = rows is not None or columns is not None
+        if self.wanted.spans is not None:
+            return self._between_spans(queries, keys)
         how = self._pooling(queries, keys, picked=picked)
         drawn = formats if self.wanted.pool is not None else formats & formats_with("draws")
         picture = None if how is None or not drawn else self._picture(how, queries, keys)
@@ -123,9 +158,11 @@ class MapRequest:
     def least_maps(self) -> int:
         """How many maps there will be at least; before the model runs, its heads are not known."""
         layers, heads = self.layers, self.heads
+        if heads.named:
+            return 1 if heads.merged else len(heads.named)
         all_layers = layers.mean or layers.ranges is None
         of_layers = 1 if all_layers else len(layers.resolve(self.source.depth(self.kind)))
-        return of_layers * (1 if heads.mean or heads.ranges is None else len(set(heads.ranges)))
+        return of_layers * (1 if heads.merged or heads.ranges is None else len(set(heads.ranges)))
 
     def _rows(self, queries: Tokens) -> Sequence[int] | None:
         query, rows = self.wanted.query, self.wanted.rows
@@ -151,8 +188,10 @@ class MapRequest:
         return cast(How, asked)
 
     def _is_list(self, formats: Collection[str]) -> bool:
-        wanted, mean = self.wanted, self.layers.mean or self.heads.mean
-        return wanted.top is not None and listing_formats().issuperset(formats) and not (wanted.words or mean)
+        wanted, merged = self.wanted, self.layers.mean or self.heads.merged
+        return (
+            wanted.top is not None and listing_formats().issuperset(formats) and not (wanted.words or merged)
+        )
 
     def _strongest(
         self,
@@ -208,23 +247,53 @@ class MapRequest:
         from attncli.observers.weights import FullWeights
 
         merging = self.wanted.words
-        if merging and (rows is not None or columns is not None):
-            raise UsageError("--words shows whole words", "leave out --rows, --query and --key")
-        sizes = self.source.depth(self.kind), len(queries), len(keys)
-        kept = FullWeights(self.kind, self.layers, self.heads, *sizes, rows, columns, written=written)
         shown = queries if rows is None else tuple(queries[i] for i in rows)
         across = keys if columns is None else tuple(keys[i] for i in columns)
+        starts: tuple[Sequence[int], Sequence[int]] = ((), ())
+        if merging:
+            for tokens in (queries, keys):
+                words.require_offsets(tokens)
+            rows, below, shown = words.chosen_words(queries, rows)
+            columns, beside, across = words.chosen_words(keys, columns)
+            starts = below, beside
+        sizes = self.source.depth(self.kind), len(queries), len(keys)
+        kept = FullWeights(self.kind, self.layers, self.heads, *sizes, rows, columns, written=written)
 
         def finish(run: Run) -> Shown:
             self.layers.refuse_missing(run, self.kind, self.source.depth(self.kind))
-            matrices, axes, notes = kept.matrices(), (shown, across), []
+            matrices = kept.matrices()
             if merging:
-                starts = words.word_starts(queries), words.word_starts(keys)
                 matrices = tuple(words.merge(matrix, *starts) for matrix in matrices)
-                axes = words.word_tokens(queries, starts[0]), words.word_tokens(keys, starts[1])
-                notes = [words.RULE]
+            made, notes = provenance(run), [words.RULE] if merging else []
+            if self.heads.largest:
+                if run.signed:
+                    raise UsageError("--head max: these weights have signs", "--head mean")
+                notes.append("of each pair the largest weight of the heads, so that a row need not sum to 1")
+            view = weights_view(matrices, run, self.kind, shown, across, made, self.wanted.top, notes=notes)
+            return Shown(view, run)
+
+        return Question([kept], finish)
+
+    def _between_spans(self, queries: Tokens, keys: Tokens) -> Question:
+        """Sum the weights between spans of the text; no map of single tokens is kept."""
+        from attncli.inputs.named_spans import RULE, overlap, span_tokens, spans_of
+        from attncli.maps.views import weights_view
+        from attncli.observers.span_weights import SpanWeights
+
+        assert self.wanted.spans is not None
+        down, across = spans_of((queries, keys), self.wanted.spans, self.texts)
+        sizes = self.source.depth(self.kind), len(queries), len(keys)
+        places = [span.places for span in down], [span.places for span in across]
+        kept = SpanWeights(self.kind, self.layers, self.heads, *sizes, *places)
+        notes = [RULE]
+        if overlap(across):
+            notes.append("some tokens are in several spans, so that a row may sum to more than 1")
+        shown = span_tokens(queries, down), span_tokens(keys, across)
+
+        def finish(run: Run) -> Shown:
+            self.layers.refuse_missing(run, self.kind, self.source.depth(self.kind))
             made, top = provenance(run), self.wanted.top
-            return Shown(weights_view(matrices, run, self.kind, *axes, made, top, notes=notes), run)
+            return Shown(weights_view(kept.matrices(), run, self.kind, *shown, made, top, notes=notes), run)
 
         return Question([kept], finish)
 

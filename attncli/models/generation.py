@@ -24,6 +24,7 @@ from attncli.labels import fit, safe_label
 from attncli.models.loading import Loaded
 from attncli.models.prepared_text import ENCODER_ALONE, Prepared, start_token, token_limit
 from attncli.models.pretrained import PretrainedSource
+from attncli.models.python_tokenizers import read_ids
 from attncli.models.stepping import (
     Around,
     cache_name,
@@ -33,7 +34,6 @@ from attncli.models.stepping import (
     of_pictures,
     replay,
 )
-from attncli.models.tokens import tokens_from_ids
 from attncli.record import AttentionLayer, Kind, Observer, Request, Run, Token, Tokens, WeightBlock
 from attncli.view import Picture
 
@@ -232,7 +232,7 @@ def written_tokens(loaded: Loaded, prompt: Tokens, ids: Sequence[int]) -> Tokens
     before = [
         token.id for token in prompt[-1:] if token.id is not None
     ]  # a piece may go on with the prompt's last word
-    tokens = tokens_from_ids(loaded.tokenizer.backend_tokenizer, [*before, *ids])[len(before) :]
+    tokens = read_ids(loaded.tokenizer, [*before, *ids])[len(before) :]
     return tuple(
         replace(token, position=len(prompt) + index, segment="generated")
         for index, token in enumerate(tokens)

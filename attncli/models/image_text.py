@@ -24,8 +24,8 @@ from attncli.models.loading import Loaded, LoadOptions, load
 from attncli.models.picture_file import Photo, read_photo
 from attncli.models.prepared_text import Prepared, token_limit, without_row
 from attncli.models.pretrained import PretrainedSource
+from attncli.models.python_tokenizers import read_ids
 from attncli.models.refusals import refused_as
-from attncli.models.tokens import tokens_from_ids
 from attncli.models.vision import visible
 from attncli.record import Kind, Tokens
 from attncli.view import Picture
@@ -172,7 +172,7 @@ def _laid_out(
     number = image_id(loaded, processor)
     tokenizer = processor.tokenizer
     runs = runs_of([one == number for one in ids], [str(one) for one in tokenizer.convert_ids_to_tokens(ids)])
-    tokens = list(tokens_from_ids(tokenizer.backend_tokenizer, ids))
+    tokens = list(read_ids(tokenizer, ids))
     pictures: list[Picture] = []
     notes: list[str] = []
     spelled = str(tokenizer.convert_ids_to_tokens(number))

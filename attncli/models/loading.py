@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext, redirect_stderr
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.util import find_spec
@@ -18,6 +19,7 @@ from attncli.models import refusals
 from attncli.models.adapters import WITHOUT, Adapter, fetch_adapter, find_adapter
 from attncli.models.folder_check import check_folder, check_gguf, check_tokenizer_files
 from attncli.models.folders import is_gguf, may_reach_hub, missing_model, resolve_model_folder
+from attncli.models.load_options import LoadOptions as LoadOptions
 from attncli.models.refusals import Asked, no_head
 from attncli.models.towers import class_of, has_towers, mark_as_two_stacks, tower, writes_of_pictures
 from attncli.models.vocabulary_check import check_vocabulary
@@ -25,38 +27,6 @@ from attncli.record import Kind
 
 DTYPES = ("auto", "float32", "bfloat16", "float16", "float64")
 DEVICE_MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
-
-
-@dataclass(frozen=True, slots=True)
-class LoadOptions:
-    """How to load a model.
-
-    Args:
-        revision: Branch, tag or commit on the hub.
-        dtype: ``float32``, ``bfloat16``, ``float16``, or ``auto``: float32 on a CPU, the checkpoint's own elsewhere.
-        device: A torch device; nothing moves by itself.
-        attention: transformers' implementation to run (``sdpa``, ``eager``, …); the model's default where None.
-        trust_remote_code: Whether code that comes with the model may run.
-        allow_pickle: Whether weights may be unpickled, which can run any code.
-        offline: Whether the hub must not be asked.
-        head: Whether the model is to predict tokens, so that its language-model head is wanted too.
-        device_map: Spreads the model over several devices and the disk, by accelerate: ``auto`` or another of
-            `DEVICE_MAPS`, or a device for each part's name; `device` is then not used.
-        offload_folder: Where parts that are on disk are written.
-        adapter: Whether an adapter beside the weights, or in their place, is applied; else its base model is loaded.
-    """
-
-    revision: str | None = None
-    dtype: str = "auto"
-    device: str = "cpu"
-    attention: str | None = None
-    trust_remote_code: bool = False
-    allow_pickle: bool = False
-    offline: bool = False
-    head: bool = False
-    device_map: str | Mapping[str, str | int] | None = None
-    offload_folder: str | None = None
-    adapter: bool = True
 
 
 @dataclass(frozen=True)
@@ -107,7 +77,21 @@ class Loaded:
         return ", ".join(dict.fromkeys(names)) or str(self.model.device)
 
 
+KEPT: ContextVar[dict[object, Loaded] | None] = ContextVar("KEPT", default=None)
+"""Where set, what was loaded is put there, and taken from there when it is asked for again."""
+
+
 def load(name: str, options: LoadOptions | None = None, *, tokenizer: bool = True) -> Loaded:
+    """Load a model, or take it from `KEPT`; see `load_afresh`."""
+    kept, place = KEPT.get(), (name, repr(options or LoadOptions()), tokenizer)
+    if kept is None:
+        return load_afresh(name, options, tokenizer=tokenizer)
+    if place not in kept:
+        kept[place] = load_afresh(name, options, tokenizer=tokenizer)
+    return kept[place]
+
+
+def load_afresh(name: str, options: LoadOptions | None = None, *, tokenizer: bool = True) -> Loaded:
     """Load a model by folder, by name from the hub's cache, or from the hub.
 
     Args:
@@ -153,6 +137,20 @@ def _load(name: str, options: LoadOptions, tokenizer: bool, picture: bool) -> Lo
         made = _load_tokenizer(folder or name, options) if tokenizer else None
         model, notes = _load_model(folder or name, options, picture=picture)
     return Loaded(name, model, made, options, folder, notes=notes)
+
+
+def tokenizer_of(name: str, options: LoadOptions) -> Any:
+    """Load a model's tokenizer alone.
+
+    Raises:
+        ModelError: It is not available.
+    """
+    folder = resolve_model_folder(name, options.revision or "main")
+    if folder is None and (options.offline or not may_reach_hub()):
+        raise missing_model(name)
+    _quiet_transformers()
+    with _translated(name, options):
+        return _load_tokenizer(folder or name, options)
 
 
 def config_of(name: str, options: LoadOptions) -> Any:

@@ -13,8 +13,9 @@ from attncli.errors import CaptureError, ModelError, UsageError
 from attncli.labels import safe_label
 from attncli.models import position_limits as limits
 from attncli.models.loading import Loaded
+from attncli.models.python_tokenizers import leads_back, read_tokens
 from attncli.models.refusals import refused_as
-from attncli.models.tokens import positions, tokens_from_encoding
+from attncli.models.tokens import positions
 from attncli.models.towers import main_input
 from attncli.models.vocabulary_check import notes_on_pair, notes_on_text
 from attncli.record import Kind, Token, Tokens
@@ -93,20 +94,6 @@ def check_takes_text(loaded: Loaded, text: str | None = None) -> None:
         raise UsageError("the text is empty: there is nothing to attend to")
 
 
-def check_tokenizer(loaded: Loaded) -> None:
-    """Refuse a tokenizer that does not say where its tokens stand in the text.
-
-    Raises:
-        ModelError: It does not.
-    """
-    if not getattr(loaded.tokenizer, "is_fast", False):
-        kind = type(loaded.tokenizer).__name__
-        raise ModelError(
-            f"{loaded.name}: its tokenizer ({kind}) has no fast form, which says where tokens stand in the text",
-            "attncli cannot show this model's texts",
-        )
-
-
 def from_inputs(
     loaded: Loaded, inputs: Mapping[str, Tensor], lengths: Mapping[Kind, tuple[int, int]]
 ) -> Prepared:
@@ -183,7 +170,7 @@ def encode(
     """
     limit = limits.NO_LIMIT if whole else token_limit(loaded, target=target)
     texts: dict[str, Any] = {"text_target": text} if target else {"text": text, "text_pair": pair}
-    texts["add_special_tokens"] = specials
+    texts |= {"add_special_tokens": specials, "return_special_tokens_mask": True}
     made = tokenize(loaded, **texts, return_tensors="pt")
     notes: tuple[str, ...] = ()
     length = made["input_ids"].shape[1]
@@ -205,12 +192,15 @@ def encode(
         raise ModelError(
             f"{loaded.name}: {lacking}", "its tokenizer was extended and the model was not: leave it out"
         )
-    check_tokenizer(loaded)
-    backend = loaded.tokenizer.backend_tokenizer
-    tokens = tokens_from_encoding(backend, made.encodings[0], text=text, pair=pair)
+    tokens = read_tokens(loaded.tokenizer, made, text, pair)
+    if target and not leads_back(loaded.tokenizer, tokens):
+        raise ModelError(
+            f"{loaded.name}: its tokenizer has other ids for the target's pieces, and does not say them",
+            "leave --pair out: the encoder is shown; or let the model write with --generate",
+        )
     if pair is not None:
-        alone = loaded.tokenizer(text, verbose=False, add_special_tokens=specials).encodings[0]
-        notes += tuple(notes_on_pair(tokens_from_encoding(backend, alone, text=text), tokens))
+        alone = tokenize(loaded, **texts | {"text_pair": None}, return_tensors="pt")
+        notes += tuple(notes_on_pair(read_tokens(loaded.tokenizer, alone, text), tokens))
     notes += tuple(notes_on_text(tokens, text, pair, loaded.tokenizer.unk_token_id))
     accepted = ("input_ids", "attention_mask", "token_type_ids")
     device = loaded.device

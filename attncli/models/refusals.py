@@ -16,6 +16,7 @@ from attncli.versions import too_old
 
 _SENTENCE = re.compile(r"(.+?[.!?])(?= [^a-z]|$)")
 _INSTALL = re.compile(r"pip install [\w\[\].,=<>~ -]*[\w\]]")
+_NEEDED = re.compile(r"(?:need to install|requires the|be able to load:?) ([\w-]+)|([\w-]+) is required")
 _ARCHITECTURE = re.compile(r"model type `([^`]*)`")
 _CONFIG_CLASS = re.compile(r"Unrecognized configuration class <class '[\w.]*\.(\w+)'>")
 _LONGEST = 300
@@ -121,6 +122,9 @@ def _known(name: str, text: str, error: Exception, asked: Asked) -> AttnCliError
     """Return the error for what users meet often."""
     if isinstance(error, ImportError) and (command := _INSTALL.search(text)):
         return ModelError(f"{name}: {first_sentence(error)}", command[0])
+    if isinstance(error, ImportError) and (found := _NEEDED.search(text)):
+        package = (found[1] or found[2]).lower()
+        return ModelError(f"{name}: it needs {package}, which is not installed", f"pip install {package}")
     if "gated repo" in text:
         return ModelError(
             f"{name}: the model is gated", "log in with `hf auth login` after access was granted"

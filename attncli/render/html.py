@@ -38,6 +38,8 @@ ENTRY = Entry(
         "suffixes": (".html", ".htm"),
         "views": ("MatrixGrid", "Table", "Curves", "HeadRanking", "Steps"),
         "binary": False,
+        "draws": True,
+        "notes": True,
     },
 )
 

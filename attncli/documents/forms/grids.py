@@ -73,11 +73,12 @@ class Placed(TypedDict):
 
     kind: Annotated[Kind | None, about("Self-attention of an encoder or a decoder, or cross-attention.")]
     layer: Annotated[
-        Count | Literal["mean"] | None,
-        about("The layer's true index in the model, zero-based; mean over the layers asked for."),
+        Count | Literal["mean", "max"] | None,
+        about("The layer's true index in the model, zero-based; mean or max over the layers asked for."),
     ]
     head: Annotated[
-        Count | Literal["mean"] | None, about("Query head, zero-based; mean over the heads asked for.")
+        Count | Literal["mean", "max"] | None,
+        about("Query head, zero-based; mean or max over the heads asked for."),
     ]
 
 
@@ -95,18 +96,18 @@ class MaybePlaced(TypedDict):
     ]
     layer: NotRequired[
         Annotated[
-            Count | Literal["mean"] | None,
+            Count | Literal["mean", "max"] | None,
             about(
-                "The layer's true index, zero-based; mean over the layers asked for; null or absent where there is "
-                "only one."
+                "The layer's true index, zero-based; mean or max over the layers asked for; null or absent where "
+                "there is only one."
             ),
         ]
     ]
     head: NotRequired[
         Annotated[
-            Count | Literal["mean"] | None,
+            Count | Literal["mean", "max"] | None,
             about(
-                "Query head, zero-based; mean over the heads asked for; null or absent where there is only "
+                "Query head, zero-based; mean or max over the heads asked for; null or absent where there is only "
                 "one."
             ),
         ]
