@@ -194,3 +194,13 @@ def test_a_computation_has_its_diagram_and_its_numbers_or_the_diagram_alone() ->
     both, alone = texts(steps(), Options()), texts(steps(), with_look(numbers=False))
     assert {"Q = x·W_Q", "2. Softmax", "0.750"} <= set(both)
     assert "Q = x·W_Q" in alone and "2. Softmax" not in alone
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_no_box_of_a_diagram_leaves_the_page(style: str) -> None:
+    figure = build(steps("a rather long token" * 2), Options(look=STYLES[style]))
+    for axes in figure.axes:
+        left, right = axes.get_xlim()
+        assert all(
+            left <= box.get_x() <= box.get_x() + box.get_width() <= right + 1e-6 for box in axes.patches
+        )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import matplotlib
+
 from attncli.render import Options
 from attncli.render.diagram import Place, places_of
 from attncli.render.grid_text import words
@@ -35,6 +37,7 @@ _CELL = 0.62
 _NARROWEST = 3.6
 """Inches that the steps need beside the diagram; otherwise they stand below it."""
 _BAR = 0.9
+_SMALLER = 0.97
 
 
 def draw_steps(view: Steps | Table, options: Options) -> Figure:
@@ -55,6 +58,9 @@ def draw_steps(view: Steps | Table, options: Options) -> Figure:
     def make(width: float) -> Sheet:
         sheet = Sheet(width)
         diagram = _diagram(view.flow, options)
+        while diagram.width > width and letters(_SMALLER) >= LEAST_FONT:
+            matplotlib.rcParams["font.size"] = letters(_SMALLER)
+            diagram = _diagram(view.flow, options)
         beside = not alone and width >= diagram.width + _NARROWEST
         sheet.add(diagram, max(0.0, (width - diagram.width) / 2) if not beside else 0.0, 0.0)
         if not alone:
