@@ -21,6 +21,7 @@ from attncli.cli.options import (
 )
 from attncli.cli.rules import GIVEN
 from attncli.maps import InputKind
+from attncli.maps.aggregate import AggregateOptions
 from attncli.maps.options import ShowOptions
 
 EXAMPLES = (
@@ -44,6 +45,7 @@ EXAMPLES = (
 def show(
     text: TextInput,
     choice: ShowOptions,
+    together: AggregateOptions,
     lines: BatchedLineOptions,
     model: ModelOptions,
     writing: GenerationOptions,
@@ -78,6 +80,13 @@ def show(
         source = open_source(said, choice.pair, model, scratch, output, writing, choice.stride, images)
     kind = choose_kind(source.kinds, choice.kind)
     texts = (said, *(() if choice.pair is None else (choice.pair,)))
+    if together.aggregate is not None:
+        from attncli.maps.aggregate import aggregated
+
+        made = aggregated(source, kind, together, choice.query, choice.key, choice.top)
+        tell_checks(made.run, output)
+        deliver(made.view if lay_over is None else lay_over(made.view), plan)
+        return
     showing = MapRequest(source, kind, layers, heads, choice, laid_over=lay_over is not None, texts=texts)
     if GIVEN.get().keys().isdisjoint(("--model", "--layer", "--head")):
         showing = showing.of_one_head(roles_of(model_name(model, scratch, choice.pair)))
