@@ -15,7 +15,7 @@ from attncli.render import Options
 from attncli.render.heatmap import render as heatmap
 from attncli.render.look import STYLES, Look, size_of, style_of
 from attncli.render.picture.figure import build
-from attncli.render.picture.page_layout import facts_only
+from attncli.render.picture.notes import facts_only
 from attncli.render.scales import ranking_scale, scales_of
 from attncli.view import Matrix, MatrixGrid
 

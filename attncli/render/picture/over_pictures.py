@@ -13,13 +13,13 @@ from attncli.render import Options
 from attncli.render.grid_text import fact_texts, short_names, token_labels
 from attncli.render.look import LEAST_FONT
 from attncli.render.picture.fonts import picture_label
+from attncli.render.picture.notes import note_texts
 from attncli.render.picture.page_layout import (
     POINT,
     Page,
     fitted,
     ink,
     letters,
-    note_texts,
     quiet,
     scale_room,
     text_width,

@@ -7,7 +7,6 @@ Sizes of letters follow Matplotlib's ``font.size`` and inks its ``text.color`` a
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -15,9 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from attncli.render import Options
 from attncli.render.look import LEAST_FONT, PLAIN, Look
-from attncli.render.picture.fonts import has_replaced, picture_label
+from attncli.render.picture.fonts import picture_label
+from attncli.render.picture.notes import facts_only
 from attncli.render.scales import Scale
-from attncli.view import MatrixGrid
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,11 +38,6 @@ _COMFORTABLE = 8.5
 """Inches: the letters of a wider page grow with it, since it will be made smaller to be looked at."""
 _LARGEST_LETTERS = 1.5
 _LARGEST_STRETCH = 6.0
-_OPTION = re.compile(
-    r"(?<![\w-])--?[a-z][\w-]*|\battncli\b|(?<!\w)(?:~|\.{0,2})/[\w.]|\.(?:npz|json|txt|jsonl)\b"
-)
-_MACHINE = re.compile(r"^noise: |GFLOP/s")
-_ASIDE = re.compile(r"\s*\([^()]*(?<![\w-])--[a-z][^()]*\)")
 
 
 def letters(factor: float = 1.0) -> float:
@@ -274,28 +268,6 @@ def best_columns(
     return min(range(1, most + 1), key=badness)
 
 
-def facts_only(notes: Iterable[str]) -> list[str]:
-    """Leave out of notes what is about the program or the machine: options, commands, files, its load.
-
-    >>> facts_only(["above 3 errors (--threshold)", "the adapter is applied: --no-adapter leaves it out"])
-    ['above 3 errors', 'the adapter is applied']
-    >>> facts_only(["--query it is row 8"])
-    []
-    """
-    kept = []
-    for note in notes:
-        if _MACHINE.search(note):
-            continue
-        clauses = []
-        for clause in _ASIDE.sub("", note).split("; "):
-            parts = clause.split(": ")
-            about = next((place for place, part in enumerate(parts) if _OPTION.search(part)), len(parts))
-            clauses.append(": ".join(parts[:about]))
-        if " " in clauses[0]:  # of a mere name nothing is left to say
-            kept.append("; ".join(filter(None, clauses)))
-    return kept
-
-
 def bare(axes: Axes) -> None:
     """Take away the ticks and the frame of axes."""
     axes.set(xticks=[], yticks=[])
@@ -376,13 +348,3 @@ def break_lines(text: str, room: float, size: float, weight: str = "normal") -> 
             )
             lines += [long[:cut], long[cut:]]
     return lines
-
-
-def note_texts(grid: MatrixGrid) -> list[str]:
-    """Return the lines below a picture: the view's notes, and one on characters that no font could draw."""
-    texts = [grid.header.title, *(token.label for token in (*grid.query_tokens, *grid.key_tokens))]
-    replaced = any(has_replaced(text) for text in texts)
-    return [
-        *grid.header.notes,
-        *(["U+… stands for a character that no installed font has"] if replaced else []),
-    ]

@@ -12,6 +12,7 @@ from attncli.render.grid_text import count_text, fact_texts, is_time
 from attncli.render.look import LEAST_FONT
 from attncli.render.picture.axes import Axis, set_ticks, token_axis
 from attncli.render.picture.fonts import picture_label
+from attncli.render.picture.notes import note_texts
 from attncli.render.picture.page_layout import (
     POINT,
     Page,
@@ -20,7 +21,6 @@ from attncli.render.picture.page_layout import (
     fitted,
     ink,
     letters,
-    note_texts,
     quiet,
     scale_room,
     text_width,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from attncli.render import Options
 from attncli.render.picture.fonts import picture_label
+from attncli.render.picture.notes import note_texts
 from attncli.render.picture.page_layout import (
     POINT,
     Page,
@@ -17,7 +18,6 @@ from attncli.render.picture.page_layout import (
     ink,
     letters,
     norm,
-    note_texts,
     quiet,
     scale_room,
 )

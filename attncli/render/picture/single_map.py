@@ -11,6 +11,7 @@ from attncli.render import Options
 from attncli.render.grid_text import fact_texts, is_time, largest_of_rows, place_names
 from attncli.render.look import LEAST_FONT
 from attncli.render.picture.axes import MOST_LABELS, Axis, set_ticks, token_axis
+from attncli.render.picture.notes import note_texts
 from attncli.render.picture.page_layout import (
     ALLOWED,
     POINT,
@@ -21,7 +22,6 @@ from attncli.render.picture.page_layout import (
     hatch,
     letters,
     norm,
-    note_texts,
     quiet,
     scale_room,
     text_width,

@@ -12,12 +12,12 @@ from attncli.render.diagram import Place, places_of
 from attncli.render.grid_text import words
 from attncli.render.look import LEAST_FONT
 from attncli.render.picture.fonts import picture_label
+from attncli.render.picture.notes import facts_only
 from attncli.render.picture.page_layout import (
     ALLOWED,
     POINT,
     Page,
     break_lines,
-    facts_only,
     ink,
     letters,
     quiet,
