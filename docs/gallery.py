@@ -176,7 +176,7 @@ a picture stand facts about the data alone; what concerns the run goes to stderr
 | `--scale linear\\|sqrt`, `--vmax X` | the form of the scale of colours, and the number at its end |
 | `--colormap NAME` | viridis, cividis, magma, inferno, plasma, grey; in `light` 0 is white |
 | `--running-text` | the keys as the text that they are, each on the colour of its weight; in a terminal too |
-| `--style NAME` | `paper` (84 mm), `paper-wide` (174 mm), `slide`, `dark` (both 1280×720), or a `.toml` file |
+| `--style NAME` | `paper` (84 mm), `paper-wide` (174 mm), `slide`, `dark` (both 1920×1080 dots), or a `.toml` file |
 
 A file keeps the settings of a paper's figures together, and may start from a style:
 
