@@ -18,13 +18,14 @@ from attncli.cli.choices import (
     Choices,
     entries_of,
 )
+from attncli.cli.picture_options import NO_WISHES, PictureOptions
 from attncli.cli.rules import Rule
 from attncli.errors import UsageError
 from attncli.inputs.text import check_typed, read_text
 from attncli.record import KINDS
 from attncli.terminal import COLOR_CHOICES
 
-COLORMAPS = ("viridis", "cividis", "magma", "grey")
+COLORMAPS = ("viridis", "cividis", "magma", "inferno", "plasma", "grey", "light")
 DEVICES = ("cpu", "cuda", "mps")
 
 ARGV: ContextVar[tuple[str, ...]] = ContextVar("ARGV", default=())
@@ -332,15 +333,16 @@ class OutputOptions:
         int | None, typer.Option(metavar="CELLS", help="Width of text; the terminal's by default.")
     ] = None
     colormap: Annotated[
-        str, typer.Option(metavar="NAME", help="viridis, cividis, magma or grey."), Choices(COLORMAPS)
-    ] = "viridis"
+        str | None,
+        typer.Option(metavar="NAME", help=f"{', '.join(COLORMAPS)} (0 is white); viridis by default."),
+        Choices(COLORMAPS),
+    ] = None
     raw_tokens: Annotated[
         bool, typer.Option("--raw-tokens", help="Show the vocabulary's own forms (Ġthe, ##ed).")
     ] = False
     csv_safe: Annotated[
         bool, typer.Option("--csv-safe", help="Escape cells that a spreadsheet would run as formulas.")
     ] = False
-    dpi: Annotated[int, typer.Option(metavar="N", min=20, max=1200, help="Resolution of PNG files.")] = 150
     no_clobber: Annotated[bool, typer.Option("--no-clobber", help="Never overwrite a file.")] = False
     yes_large: Annotated[
         bool, typer.Option("--yes-large", help="Write more than 10 million numbers as text.")
@@ -356,3 +358,4 @@ class OutputOptions:
     )
     debug: Annotated[bool, typer.Option("--debug", help="Show a traceback when something fails.")] = False
     no_progress: Annotated[bool, typer.Option("--no-progress", help="Show no progress on stderr.")] = False
+    picture: PictureOptions = NO_WISHES
