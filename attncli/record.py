@@ -128,6 +128,7 @@ class SourceInfo:
         adapter: The adapter (LoRA and its like) that was applied to it, as the user named it.
         capture: How the weights were obtained: ``interface`` (recomputed from the queries and keys that the
             model's own fast attention used), ``eager`` (the model's own softmax) or ``scratch``.
+        weights: A hash that tells its checkpoint from others (`attncli.models.fingerprint`).
     """
 
     name: str
@@ -138,6 +139,7 @@ class SourceInfo:
     dtype: str = "float32"
     device: str = "cpu"
     capture: Literal["interface", "eager", "scratch"] = "scratch"
+    weights: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +147,7 @@ class Provenance:
     """With what an answer was made, so that it can be made again.
 
     Args:
+        date: When, in UTC; ``SOURCE_DATE_EPOCH`` sets it.
         original: Of a saved run that is drawn again: with what the run was made.
     """
 
@@ -154,6 +157,7 @@ class Provenance:
     peft: str | None = None
     argv: tuple[str, ...] = ()
     seed: int | None = None
+    date: str | None = None
     original: Provenance | None = None
 
 

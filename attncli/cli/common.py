@@ -62,7 +62,18 @@ def provenance(run: Run | None = None) -> Provenance:
         peft=_version("peft") if run is not None and run.source.adapter is not None else None,
         argv=ARGV.get(),
         seed=None if run is None else run.seed,
+        date=_now() if run is not None else None,
     )
+
+
+def _now() -> str:
+    """Return the time in UTC, or what ``SOURCE_DATE_EPOCH`` says it is."""
+    import os
+    from datetime import UTC, datetime
+
+    set_to = os.environ.get("SOURCE_DATE_EPOCH", "")
+    now = datetime.fromtimestamp(int(set_to), UTC) if set_to.isdigit() else datetime.now(UTC)
+    return now.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def tell_checks(run: Run, output: OutputOptions) -> None:

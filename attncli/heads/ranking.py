@@ -56,6 +56,7 @@ class Corpus:
         rule: Which rows count, in words.
         probe: ``induction`` where the texts are random tokens.
         medium: ``sound`` where they are sounds.
+        sha256: Of all lines; None where they were not read to their end.
     """
 
     texts: int
@@ -66,6 +67,7 @@ class Corpus:
     rule: str
     probe: str | None = None
     medium: str = "text"
+    sha256: str | None = None
 
 
 def metric_named(by: str, known: Iterable[str], wrong: str = "unknown metric") -> str:

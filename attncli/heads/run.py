@@ -151,6 +151,7 @@ def _answer(ledger: CorpusState, question: HeadsRequest, wanted: RankingRequest)
         _rule(question),
         None if question.probe is None else "induction",
         question.medium,
+        (ledger.digest or None) if ledger.complete else None,
     )
     changes = None
     if question.old is not None:

@@ -107,6 +107,7 @@ def _document(answer: Answer, wanted: RankingRequest, ranked: Ranked) -> dict[st
             "bad_lines": corpus.bad_lines,
             "probe": corpus.probe,
             "medium": corpus.medium,
+            "sha256": corpus.sha256,
         },
         "by": wanted.by,
         "where": None if wanted.where is None else wanted.where[1],
