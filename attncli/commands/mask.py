@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = (
     "attncli mask causal --seq-len 8",
-    "attncli mask sliding-window --seq-len 24 --set window=3 --set global-tokens=1",
+    "attncli mask sliding-window --seq-len 24 --set window=3 --set global_tokens=1",
     "attncli mask bigbird --seq-len 65536 -o bigbird.png",
     'attncli mask padding "The animal was too tired." --set pad=3',
     "attncli mask causal --seq-len 4 --key-len 10 --json",

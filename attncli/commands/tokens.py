@@ -53,6 +53,8 @@ def tokens(text: TextInput, choice: TokenOptions, output: OutputOptions) -> None
     plan = plan_output(output, "Table", default="table")
     read = text.read("tokens")
     refuse_medium(read)
+    if not read:
+        raise UsageError("the text is empty: it has no tokens")
     deliver(tokens_view(read, choice.model, pair=choice.pair, offline=choice.offline, argv=ARGV.get()), plan)
 
 

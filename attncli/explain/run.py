@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, cast
 from attncli.cli.choices import TOPICS
 from attncli.cli.options import ARGV, ModelOptions, OutputOptions, ScratchOptions, TextInput
 from attncli.cli.rules import GIVEN
-from attncli.errors import UsageError
+from attncli.errors import UsageError, did_you_mean
 from attncli.record import Kind, Tokens
 
 if TYPE_CHECKING:
@@ -23,11 +23,19 @@ def topic_of(text: TextInput) -> Literal["scaling", "order"] | None:
     """Return whether the argument is a topic or a text.
 
     It is a text after ``--``, and with any option that only a text needs.
+
+    Raises:
+        UsageError: It is one letter or two away from a topic.
     """
     of_text = ("--model", "--query", "--pair", "--kind", "--layer", "--head", "--file", "--diagram")
     if "--" in ARGV.get() or not GIVEN.get().keys().isdisjoint(of_text):
         return None
-    return cast(Literal["scaling", "order"], text.text) if text.text in TOPICS else None
+    if text.text in TOPICS:
+        return cast(Literal["scaling", "order"], text.text)
+    close = did_you_mean(text.text or "", TOPICS) or ""
+    if close.startswith("did you mean"):
+        raise UsageError(f"no topic {text.text!r}", f"{close} As a text: attncli explain -- {text.text}")
+    return None
 
 
 def explain_row(

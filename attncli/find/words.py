@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -11,16 +10,15 @@ from attncli.cli.common import choose_kind, provenance
 from attncli.cli.options import ModelOptions, OutputOptions, ScratchOptions
 from attncli.errors import CaptureError, UsageError
 from attncli.find.options import FindOptions, WordOptions
-from attncli.labels import safe_label
+from attncli.labels import quoted_for_shell, safe_label
 from attncli.models.opening import Opened, open_source
+from attncli.models.shipped import DEFAULT
 from attncli.observers.selection import Selection, parse_selection
 from attncli.record import Kind, Run, Span, Tokens
 from attncli.view import HeadRanking
 
 if TYPE_CHECKING:
     from attncli.find.word_pair import WordPairQuery
-
-_LONGEST_TEXT = 200
 
 
 @dataclass(frozen=True)
@@ -47,19 +45,19 @@ class Search:
 
     def show_command(self, text: str, file: str | None = None) -> str:
         """Write the command that shows a head on a text, up to the head."""
-        given = _quoted(text) if file is None else f"--file {_quoted(file)}"
-        pair = "" if self.wanted.pair is None else f" --pair {_quoted(self.wanted.pair)}"
+        given = quoted_for_shell(text) if file is None else f"--file {quoted_for_shell(file)}"
+        pair = "" if self.wanted.pair is None else f" --pair {quoted_for_shell(self.wanted.pair)}"
         kind = "" if self.wanted.kind is None else f" --kind {self.wanted.kind}"
-        return f"attncli show {given} -m {_quoted(self.model.model or '')}{pair}{kind}"
+        return f"attncli show {given} -m {quoted_for_shell(self.model.model or DEFAULT)}{pair}{kind}"
 
 
 def check_words(words: WordOptions, model: ModelOptions) -> None:
-    """Refuse a search without a trained model or without words, before anything is loaded.
+    """Refuse a search in the untrained model or without words, before anything is loaded.
 
     Raises:
-        UsageError: One of them is missing.
+        UsageError: It is the untrained one, or a word is missing.
     """
-    if model.model in (None, "scratch"):
+    if model.model == "scratch":
         raise UsageError("find needs a trained model: random weights link no words", "-m names one")
     if words.examples is not None:
         return
@@ -166,12 +164,3 @@ def require_offsets(tokens: Tokens) -> None:
     """
     if all(token.special or token.start is None for token in tokens):
         raise CaptureError("the tokenizer gives no offsets, so that no word can be found")
-
-
-def _quoted(text: str) -> str:
-    """Quote a text for a shell, as a person would; … for one that is too long or holds control characters."""
-    if len(text) > _LONGEST_TEXT or safe_label(text) != text:
-        return '"…"'
-    if not set(text) & set('"$`\\!') and shlex.quote(text) != text:
-        return f'"{text}"'
-    return shlex.quote(text)

@@ -88,7 +88,6 @@ class ProbeOptions:
     panel: ClassVar[str] = "Probe (with --model, without a text)"
     rules: ClassVar = (
         Rule("--probe --ids", excludes="TEXT - --file", hint="a probe makes its own texts"),
-        Rule("--probe --ids", needs="@pretrained", hint="--model names one"),
         Rule(
             "--probe --ids", excludes="--min-row --resume --exclude-special", hint="a probe has its own rows"
         ),

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from attncli.cli.options import ModelOptions, OutputOptions, ScratchOptions, TextInput
 from attncli.errors import UsageError, did_you_mean
-from attncli.models.shipped import shipped_models
+from attncli.models.shipped import DEFAULT, shipped_models
 
 if TYPE_CHECKING:
     from attncli.heads.changes import OldRun
     from attncli.heads.corpus_state import Pair, TextSource
     from attncli.heads.labels import Thresholds
     from attncli.heads.options import CorpusOptions, ProbeOptions, RankingOptions
-    from attncli.heads.probes import RepeatedTokens
+    from attncli.heads.probes import RepeatedTokens, Vocabulary
     from attncli.inputs.corpus import BadLine
     from attncli.models.batches import RowRule
     from attncli.observers.selection import Selection
@@ -98,7 +98,7 @@ def ask(
     names = _metric_names(kind, by, ranking.where)
     _check_old(old, kind, source.depth(kind), by)
     settings = {
-        "model": model_name(model, scratch),
+        "model": DEFAULT if drawn is not None and model.model is None else model_name(model, scratch),
         "kind": kind,
         "layer": ranking.layer,
         "head": ranking.head,
@@ -253,10 +253,11 @@ def _open(
     rule = RowRule(corpus.min_row)
     paired = corpus.pair is not None or corpus.pair_field is not None
     if not _is_pretrained(model):
-        assert lines is not None
+        if lines is None:
+            return _probe_of_shipped(probe, model, scratch)
         return _text_by_text(lines, rule, corpus, model, scratch, output), None, rule, "cpu"
 
-    from attncli.heads.probes import random_repeated, repeated_from_ids
+    from attncli.heads.probes import Vocabulary
     from attncli.heads.ranks import ranks_from
     from attncli.models.batches import BatchedModel
     from attncli.models.opening import check_reads, load_model
@@ -266,16 +267,41 @@ def _open(
     )
     check_reads(model, output, lines.text if isinstance(lines, OneText) else None)
     loaded = load_model(model, output, device)
-    drawn = None
-    if lines is None and probe.ids is not None:
-        drawn = repeated_from_ids(loaded, probe.ids, scratch.seed or 0)
-    elif lines is None:
-        drawn = random_repeated(loaded, probe.probe_length, probe.probe_texts, scratch.seed or 0)
+    drawn = _drawn(Vocabulary.of(loaded), probe, scratch) if lines is None else None
     rule = rule if drawn is None else drawn.rule
     made = BatchedModel(
         loaded, rule, paired, truncate=model.truncate, verify=not model.no_verify, fast=model.fast
     )
     return made, drawn, rule, device
+
+
+def _drawn(vocabulary: Vocabulary, probe: ProbeOptions, scratch: ScratchOptions) -> RepeatedTokens:
+    from attncli.heads.probes import random_repeated, repeated_from_ids
+
+    if probe.ids is not None:
+        return repeated_from_ids(vocabulary, probe.ids, scratch.seed or 0)
+    return random_repeated(vocabulary, probe.probe_length, probe.probe_texts, scratch.seed or 0)
+
+
+def _probe_of_shipped(
+    probe: ProbeOptions, model: ModelOptions, scratch: ScratchOptions
+) -> tuple[TextSource, RepeatedTokens, RowRule, str]:
+    """Open a model that comes with attncli for a probe.
+
+    Raises:
+        UsageError: The untrained model was asked for, in which nothing is to be found.
+    """
+    from attncli.heads.probes import Vocabulary
+    from attncli.heads.single_texts import ShippedModel
+    from attncli.models.batches import RowRule
+
+    name = model.model or DEFAULT
+    if name == "scratch" or scratch.given():
+        raise UsageError("--probe needs a trained model", "--model names one")
+    source = ShippedModel(name, RowRule(), verify=not model.no_verify)
+    drawn = _drawn(Vocabulary.of_shipped(source), probe, scratch)
+    source.rule = drawn.rule
+    return source, drawn, drawn.rule, "cpu"
 
 
 def _is_pretrained(model: ModelOptions) -> bool:

@@ -9,7 +9,7 @@ from attncli.cli.common import provenance
 from attncli.cli.options import OutputOptions
 from attncli.cli.output import Plan, deliver, say
 from attncli.cli.progress import Update, progress
-from attncli.errors import ReadError, UsageError
+from attncli.errors import AttnCliError, ReadError, UsageError
 from attncli.heads.changes import changes_since
 from attncli.heads.corpus_run import CorpusRun, Interrupted, PassSettings
 from attncli.heads.corpus_state import CorpusState
@@ -52,9 +52,10 @@ def find(question: HeadsRequest, ranks: Ranks, output: OutputOptions) -> CorpusS
         run = CorpusRun(question.source, ledger, way, tell_bad, tell, _tell_rate(update, ledger.texts))
         try:
             if question.probe is not None:
+                from attncli.heads.single_texts import ShippedModel
                 from attncli.models.batches import BatchedModel
 
-                assert isinstance(question.source, BatchedModel)
+                assert isinstance(question.source, BatchedModel | ShippedModel)
                 run.over_feeds(question.probe.feeds(question.source, way.batch_size))
             else:
                 assert question.lines is not None
@@ -73,6 +74,7 @@ def finish(
     Raises:
         KeyboardInterrupt: The run was stopped; what is done has been written.
         ReadError: Lines could not be used.
+        UsageError: The corpus is empty.
     """
     others = gather(ranks, ledger.state())
     if not ranks.is_first:
@@ -80,7 +82,7 @@ def finish(
     for state in others[1:]:
         ledger.merge(state)
     if ledger.run is None and not ledger.texts:
-        raise ReadError(*_nothing(ledger))
+        raise _nothing(ledger)
     view = heads_view(_answer(ledger, question, wanted), wanted, provenance(ledger.run))
     deliver(view, plan)
     if not ledger.complete:
@@ -94,13 +96,15 @@ def finish(
         )
 
 
-def _nothing(ledger: CorpusState) -> tuple[str, str]:
+def _nothing(ledger: CorpusState) -> AttnCliError:
     if ledger.unused_lines:
-        return (
+        return ReadError(
             f"none of the {ledger.unused_lines:,} lines could be used",
             "each is named with what is wrong, unless -q was given",
         )
-    return "the corpus is empty: there is nothing to attend to", "one text a line, or --field for JSON lines"
+    return UsageError(
+        "the corpus is empty: there is nothing to attend to", "one text a line, or --field for JSON lines"
+    )
 
 
 def _answer(ledger: CorpusState, question: HeadsRequest, wanted: RankingRequest) -> Answer:

@@ -57,7 +57,7 @@ def what_to_look_at(
 def head_to_show(roles: Sequence[HeadRole], tokens: Tokens) -> HeadRole | None:
     """Choose the one head that a reader should see of a text: an induction head where a token comes again."""
     again = any(True for _ in _behind_the_same(tokens, tokens))
-    wanted = "induction" if again else "previous-token"
+    wanted = "induction" if again else "previous_token"
     return max((role for role in roles if role.role == wanted), key=lambda role: role.score, default=None)
 
 
@@ -110,8 +110,8 @@ def _alignment(seen: Seen) -> str | None:
 _DESCRIBED: Mapping[str, Callable[[Seen], str | None]] = {
     "alignment": _alignment,
     "induction": _induction,
-    "previous-token": _previous,
-    "next-token": _next,
+    "previous_token": _previous,
+    "next_token": _next,
 }
 
 

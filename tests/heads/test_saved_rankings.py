@@ -38,7 +38,7 @@ def heads_view() -> HeadRanking:
 
     heads = [
         Head("decoder", layer, head, head // 2, {"previous_token": number((layer + head) / 7), "entropy": number(2.5)},
-             ("previous-token",) * (layer > 2), (4, 0), 0.25)
+             ("previous_token",) * (layer > 2), (4, 0), 0.25)
         for layer in (2, 4) for head in range(3)
     ]  # fmt: skip
     overlap = HeadOverlap("decoder", parse_selection("all", "layer"), parse_selection("all", "head"), 5)

@@ -5,7 +5,7 @@ from attncli.record import HeadRole, Token, Tokens
 from attncli.view import Matrix
 
 INDUCTION = HeadRole("decoder", 1, 3, "induction", 0.7)
-PREVIOUS = HeadRole("decoder", 0, 2, "previous-token", 0.9)
+PREVIOUS = HeadRole("decoder", 0, 2, "previous_token", 0.9)
 ALIGNMENT = HeadRole("cross", 1, 0, "alignment", 1.0)
 
 
