@@ -106,10 +106,10 @@ def _mark_blanks(blanks: str) -> str:
 
 
 def quoted_for_shell(text: str) -> str:
-    """Quote a text for a shell, as a person would; … for one that is too long or holds control characters.
+    r"""Quote a text for a shell, as a person would; … for one that is too long or holds control characters.
 
     >>> quoted_for_shell("hello world"), quoted_for_shell("hello"), quoted_for_shell('a "b"')
-    ('"hello world"', 'hello', '\\'a "b"\\'')
+    ('"hello world"', 'hello', '\'a "b"\'')
     """
     if len(text) > _LONGEST_QUOTED or safe_label(text) != text:
         return '"…"'

@@ -59,12 +59,16 @@ def _of_model(pattern: MaskOptions, model: ModelOptions, output: OutputOptions, 
     from attncli.cli.common import choose_kind, provenance, tell_checks
     from attncli.cli.output import deliver, say
     from attncli.maps.expectation import check_masks, parse_expectation
+    from attncli.models.before_loading import Wanted, check_before_loading
     from attncli.models.opening import open_source
     from attncli.observers.selection import parse_selection
 
     check_rules((Rule("NAME -", excludes="--file", hint="give one of them"),))
     text = TextInput(pattern.name, pattern.file).read("mask --model …")
     expected = [parse_expectation(one) for one in pattern.expect or ()]
+    layers = parse_selection(pattern.layer, "layer", no_mean="masks have no mean")
+    whole = pattern.stride is None and not model.truncate
+    check_before_loading(model, Wanted(text, pattern.pair, pattern.kind, (layers,), whole=whole))
     source = open_source(text, pattern.pair, model, ScratchOptions(), output, stride=pattern.stride)
     kind = choose_kind(source.kinds, pattern.kind)
 
@@ -73,7 +77,6 @@ def _of_model(pattern: MaskOptions, model: ModelOptions, output: OutputOptions, 
     from attncli.view import Matrix
 
     queries, keys = source.axes(kind)
-    layers = parse_selection(pattern.layer, "layer", no_mean="masks have no mean")
     kept = MaskOnly(kind, layers, source.depth(kind), len(queries), len(keys))
     run = source.run([kept])
     layers.refuse_missing(run, kind, source.depth(kind))

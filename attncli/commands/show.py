@@ -49,7 +49,8 @@ def show(
     """Run a text through a model and show its attention weights."""
     from attncli.cli.common import choose_kind, plan_output, tell_checks
     from attncli.cli.output import deliver
-    from attncli.maps.show import MapRequest
+    from attncli.inputs.media import medium_of
+    from attncli.models.before_loading import Wanted, check_before_loading
     from attncli.models.opening import medium_for, model_name, open_source
     from attncli.models.shipped import roles_of
     from attncli.observers.selection import parse_selection
@@ -58,6 +59,11 @@ def show(
     plan = plan_output(output, "MatrixGrid", top=choice.top, default=default)
     layers, heads = parse_selection(choice.layer, "layer"), parse_selection(choice.head, "head")
     said = text.read("show")
+    plain = medium_of(said) is None and not (writing.generate or writing.chat)
+    names = choice.query, choice.key
+    asked = Wanted(said if plain else None, choice.pair, choice.kind, (layers, heads), names,
+                   whole=choice.stride is None and not model.truncate)  # fmt: skip
+    check_before_loading(model, asked, scratch)
     medium = medium_for(said, model, output)
     lay_over = None
     if medium is not None:
@@ -67,6 +73,9 @@ def show(
     else:
         source = open_source(said, choice.pair, model, scratch, output, writing, choice.stride)
     kind = choose_kind(source.kinds, choice.kind)
+
+    from attncli.maps.show import MapRequest
+
     showing = MapRequest(source, kind, layers, heads, choice, laid_over=lay_over is not None)
     if GIVEN.get().keys().isdisjoint(("--model", "--layer", "--head")):
         showing = showing.of_one_head(roles_of(model_name(model, scratch, choice.pair)))

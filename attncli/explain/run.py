@@ -48,7 +48,9 @@ def explain_row(
     """Explain one row of one head of a model."""
     from attncli.cli.common import choose_kind, plan_output, provenance, tell_checks
     from attncli.cli.output import deliver
+    from attncli.models.before_loading import Wanted, check_before_loading
     from attncli.models.opening import open_source
+    from attncli.observers.selection import parse_selection
 
     plan = plan_output(output, "Steps", default="diagram" if choice.diagram else "steps")
     if scratch.variant is not None:
@@ -56,7 +58,11 @@ def explain_row(
             "explain walks through full attention: leave --variant out", "try: attncli compare --help"
         )
     named = {what: _number(getattr(choice, what), what) for what in ("layer", "head")}
-    source = open_source(text.read("explain"), choice.pair, model, scratch, output)
+    said = text.read("explain")
+    places = [parse_selection(str(number), what) for what, number in named.items() if number is not None]
+    asked = Wanted(said, choice.pair, choice.kind, places, (choice.query,), whole=not model.truncate)
+    check_before_loading(model, asked, scratch)
+    source = open_source(said, choice.pair, model, scratch, output)
     kind = choose_kind(source.kinds, choice.kind)
     position, notes = _position(source.axes(kind)[0], choice.query)
 

@@ -14,6 +14,7 @@ from attncli.find.words import Search, require_offsets
 from attncli.inputs.corpus import BadLine
 from attncli.inputs.labelled_pairs import Pair, PairSet, read_pairs, refuse_lines
 from attncli.labels import safe_label
+from attncli.models.before_loading import check_before_loading
 from attncli.models.opening import Opened, check_reads, load_model, open_source
 from attncli.models.shipped import shipped_models
 from attncli.record import Kind, Run, Span, Tokens
@@ -55,6 +56,7 @@ def rank_over_pairs(search: Search, name: str, *, reverse: bool, seed: int) -> t
     Raises:
         AttnCliError: The pairs cannot be read, or the model is not available.
     """
+    check_before_loading(search.model, search.asked())
     pairs = read_pairs(name)
     pairs = pairs.reversed() if reverse else pairs
     texts = list(_read(pairs, _opener(search), search.wanted.kind))

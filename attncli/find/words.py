@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ from attncli.cli.options import ModelOptions, OutputOptions, ScratchOptions
 from attncli.errors import CaptureError, UsageError
 from attncli.find.options import FindOptions, WordOptions
 from attncli.labels import quoted_for_shell, safe_label
+from attncli.models.before_loading import Wanted, check_before_loading
 from attncli.models.opening import Opened, open_source
 from attncli.models.shipped import DEFAULT
 from attncli.observers.selection import Selection, parse_selection
@@ -42,6 +43,11 @@ class Search:
         layers = parse_selection(wanted.layer, "layer", no_mean=why)
         heads = parse_selection(wanted.head, "head", no_mean=why)
         return cls(wanted, layers, heads, model, output)
+
+    def asked(self, text: str | None = None, find: Callable[[Tokens], object] | None = None) -> Wanted:
+        """Return what is known of the search before a model is loaded."""
+        places, whole = (self.layers, self.heads), not self.model.truncate
+        return Wanted(text, self.wanted.pair, self.wanted.kind, places, find=find, whole=whole)
 
     def show_command(self, text: str, file: str | None = None) -> str:
         """Write the command that shows a head on a text, up to the head."""
@@ -78,6 +84,12 @@ def rank_in_text(
         AttnCliError: The words are not to be found there, or the model is not available.
     """
     wanted = search.wanted
+
+    def find_words(tokens: Tokens) -> None:
+        for spec, option in ((query, "--from"), (key, "--to")):
+            _place(tokens, (text,), spec, option)
+
+    check_before_loading(search.model, search.asked(text, None if wanted.pair else find_words))
     source = open_source(text, wanted.pair, search.model, ScratchOptions(), search.output)
     kind = choose_kind(source.kinds, wanted.kind)
     texts = _texts_of(source, kind, text, wanted.pair)

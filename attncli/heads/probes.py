@@ -10,12 +10,15 @@ from typing import Any
 
 import torch
 
+from attncli.cli.options import ModelOptions, ScratchOptions
 from attncli.errors import ReadError, UsageError
-from attncli.labels import safe_label
+from attncli.heads.options import ProbeOptions
 from attncli.heads.single_texts import ShippedModel
+from attncli.labels import safe_label
 from attncli.models.batches import BatchedModel, Encoded, ModelBatch, RowRule, Side
 from attncli.models.loading import Loaded
 from attncli.models.prepared_text import token_limit, tokenize
+from attncli.models.shipped import DEFAULT
 from attncli.models.trained import LONGEST
 
 
@@ -159,9 +162,7 @@ def repeated_from_ids(model: Vocabulary, file: str, seed: int) -> RepeatedTokens
             raise UsageError(f"{safe_label(file)}: the vocabulary has too few other tokens for a baseline")
         places = torch.randperm(len(free), generator=dice)[: len(row)].tolist()
         other.append(tuple(free[place] for place in places))
-    return _checked(
-        model, RepeatedTokens(tuple(map(tuple, rows)), tuple(other), model.before, model.after)
-    )
+    return _checked(model, RepeatedTokens(tuple(map(tuple, rows)), tuple(other), model.before, model.after))
 
 
 def _read_ids(file: str) -> list[list[int]]:
@@ -201,3 +202,21 @@ def _checked(model: Vocabulary, made: RepeatedTokens) -> RepeatedTokens:
             "--probe-length sets how many are repeated",
         )
     return made
+
+
+def drawn_for(model: Vocabulary, probe: ProbeOptions, scratch: ScratchOptions) -> RepeatedTokens:
+    """Draw the tokens of a probe, or read them from its file."""
+    seed = scratch.seed or 0
+    if probe.ids is not None:
+        return repeated_from_ids(model, probe.ids, seed)
+    return random_repeated(model, probe.probe_length, probe.probe_texts, seed)
+
+
+def probe_of_shipped(
+    probe: ProbeOptions, model: ModelOptions, scratch: ScratchOptions
+) -> tuple[ShippedModel, RepeatedTokens, RowRule, str]:
+    """Open a model that comes with attncli for a probe; give the probe, which rows count, and the device."""
+    source = ShippedModel(model.model or DEFAULT, RowRule(), verify=not model.no_verify)
+    drawn = drawn_for(Vocabulary.of_shipped(source), probe, scratch)
+    source.rule = drawn.rule
+    return source, drawn, drawn.rule, "cpu"

@@ -14,9 +14,9 @@ from attncli.models.shipped import DEFAULT, shipped_models
 if TYPE_CHECKING:
     from attncli.heads.changes import OldRun
     from attncli.heads.corpus_state import Pair, TextSource
-    from attncli.heads.labels import Thresholds
     from attncli.heads.options import CorpusOptions, ProbeOptions, RankingOptions
-    from attncli.heads.probes import RepeatedTokens, Vocabulary
+    from attncli.heads.probes import RepeatedTokens
+    from attncli.heads.scores import Thresholds
     from attncli.inputs.corpus import BadLine
     from attncli.models.batches import RowRule
     from attncli.observers.selection import Selection
@@ -78,10 +78,11 @@ def ask(
     Raises:
         AttnCliError: It does not go together, or something is not available.
     """
-    from attncli.heads.labels import parse_thresholds
+    from attncli.heads.scores import parse_thresholds
+    from attncli.models.before_loading import Wanted, check_before_loading
     from attncli.observers.selection import NO_MEAN, parse_selection
 
-    _check_probe(probe)
+    _check_probe(probe, model, scratch)
     thresholds = parse_thresholds(ranking.threshold or ())
     layers = parse_selection(ranking.layer, "layer", no_mean=NO_MEAN)
     heads = parse_selection(ranking.head, "head", no_mean=NO_MEAN)
@@ -89,6 +90,9 @@ def ask(
     old = _old_run(ranking.compare_to)
     state = _resumed(corpus.resume)
     lines = None if _is_probe(probe) else _lines(text, corpus)
+    one = lines if isinstance(lines, OneText) and not model.truncate else None
+    said, pair = (None, None) if one is None else (one.text, one.pair)
+    check_before_loading(model, Wanted(said, pair, ranking.kind, (layers, heads)), scratch)
     source, drawn, rule, device = _open(lines, corpus, probe, model, scratch, output)
 
     from attncli.cli.common import choose_kind
@@ -128,9 +132,11 @@ def _is_probe(probe: ProbeOptions) -> bool:
     return probe.probe is not None or probe.ids is not None
 
 
-def _check_probe(probe: ProbeOptions) -> None:
+def _check_probe(probe: ProbeOptions, model: ModelOptions, scratch: ScratchOptions) -> None:
     if probe.probe not in (None, "induction"):
         raise UsageError(f"--probe {probe.probe}: unknown probe", did_you_mean(probe.probe, ["induction"]))
+    if _is_probe(probe) and (model.model == "scratch" or scratch.given()):
+        raise UsageError("--probe needs a trained model", "--model names one")
 
 
 def _metric_to_rank_by(asked: str | None, probe: ProbeOptions) -> str:
@@ -254,10 +260,12 @@ def _open(
     paired = corpus.pair is not None or corpus.pair_field is not None
     if not _is_pretrained(model):
         if lines is None:
-            return _probe_of_shipped(probe, model, scratch)
+            from attncli.heads.probes import probe_of_shipped
+
+            return probe_of_shipped(probe, model, scratch)
         return _text_by_text(lines, rule, corpus, model, scratch, output), None, rule, "cpu"
 
-    from attncli.heads.probes import Vocabulary
+    from attncli.heads.probes import Vocabulary, drawn_for
     from attncli.heads.ranks import ranks_from
     from attncli.models.batches import BatchedModel
     from attncli.models.opening import check_reads, load_model
@@ -267,41 +275,12 @@ def _open(
     )
     check_reads(model, output, lines.text if isinstance(lines, OneText) else None)
     loaded = load_model(model, output, device)
-    drawn = _drawn(Vocabulary.of(loaded), probe, scratch) if lines is None else None
+    drawn = drawn_for(Vocabulary.of(loaded), probe, scratch) if lines is None else None
     rule = rule if drawn is None else drawn.rule
     made = BatchedModel(
         loaded, rule, paired, truncate=model.truncate, verify=not model.no_verify, fast=model.fast
     )
     return made, drawn, rule, device
-
-
-def _drawn(vocabulary: Vocabulary, probe: ProbeOptions, scratch: ScratchOptions) -> RepeatedTokens:
-    from attncli.heads.probes import random_repeated, repeated_from_ids
-
-    if probe.ids is not None:
-        return repeated_from_ids(vocabulary, probe.ids, scratch.seed or 0)
-    return random_repeated(vocabulary, probe.probe_length, probe.probe_texts, scratch.seed or 0)
-
-
-def _probe_of_shipped(
-    probe: ProbeOptions, model: ModelOptions, scratch: ScratchOptions
-) -> tuple[TextSource, RepeatedTokens, RowRule, str]:
-    """Open a model that comes with attncli for a probe.
-
-    Raises:
-        UsageError: The untrained model was asked for, in which nothing is to be found.
-    """
-    from attncli.heads.probes import Vocabulary
-    from attncli.heads.single_texts import ShippedModel
-    from attncli.models.batches import RowRule
-
-    name = model.model or DEFAULT
-    if name == "scratch" or scratch.given():
-        raise UsageError("--probe needs a trained model", "--model names one")
-    source = ShippedModel(name, RowRule(), verify=not model.no_verify)
-    drawn = _drawn(Vocabulary.of_shipped(source), probe, scratch)
-    source.rule = drawn.rule
-    return source, drawn, drawn.rule, "cpu"
 
 
 def _is_pretrained(model: ModelOptions) -> bool:

@@ -138,5 +138,8 @@ def _changes(document: RankedHeads) -> tuple[str, list[Change]] | None:
 
 def _change(entry: HeadChange) -> Change:
     before, now, z = map(_float, (entry["before"], entry["now"], entry["z"]))
-    place, names = (entry["layer"], entry["head"]), (_labels(entry["labels_before"]), _labels(entry["labels"]))
+    place, names = (
+        (entry["layer"], entry["head"]),
+        (_labels(entry["labels_before"]), _labels(entry["labels"])),
+    )
     return Change(entry["kind"], *place, entry["metric"], before, now, z, *names)

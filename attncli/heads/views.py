@@ -8,9 +8,8 @@ from dataclasses import asdict, dataclass, field
 import numpy as np
 
 from attncli.heads.changes import Change, change_entry
-from attncli.heads.labels import Thresholds
 from attncli.heads.ranking import Corpus, RankingRequest, metric_notes, rank, ranking_title, rows_note
-from attncli.heads.scores import STANDARD_ERRORS, THRESHOLD, Head
+from attncli.heads.scores import STANDARD_ERRORS, THRESHOLD, Head, Thresholds
 from attncli.heads.similarity import HeadOverlap, clusters
 from attncli.heads.tables import ALIKE, Measured, Ranked, finite, ranking_of
 from attncli.record import Kind, Provenance, SourceInfo

@@ -130,10 +130,12 @@ def check_reads(model: ModelOptions, output: OutputOptions, text: str | None = N
     if takes.text:
         return
     check_exists(text or "")
-    hint = "try: attncli show photo.jpg --model NAME" if "picture" in takes.files else _WHISPER
+    name = safe_label(model.model)
+    hint = f"try: attncli show photo.jpg --model {name}" if "picture" in takes.files else _WHISPER
     if takes.family == "whisper":
-        hint = "try: attncli show speech.wav --model NAME"
-    raise UsageError(f"{safe_label(model.model)} ({takes.family}) takes {takes}, not text", hint)
+        hint = f"try: attncli show speech.wav --model {name}"
+    what = " or ".join(f"a {kind}" for kind in takes.files) or "other inputs"
+    raise UsageError(f"this model takes {what}, not a text: {name} ({takes.family})", hint)
 
 
 def model_name(model: ModelOptions, scratch: ScratchOptions, pair: str | None = None) -> str:

@@ -2,8 +2,8 @@ import math
 
 import pytest
 
-from attncli.heads.labels import Thresholds, _labels
-from attncli.heads.scores import Number
+from attncli.heads.labels import _labels
+from attncli.heads.scores import Number, Thresholds
 
 
 @pytest.mark.parametrize(

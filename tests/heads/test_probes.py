@@ -46,7 +46,9 @@ def test_an_encoder_gets_its_special_tokens_around(tiny_bert: str) -> None:
 
 
 def test_a_seed_draws_the_same_tokens(tiny_llama: str) -> None:
-    one, same, other = (random_repeated(Vocabulary.of(loaded(tiny_llama)), 5, 2, seed).first for seed in (1, 1, 2))
+    one, same, other = (
+        random_repeated(Vocabulary.of(loaded(tiny_llama)), 5, 2, seed).first for seed in (1, 1, 2)
+    )
     assert one == same != other
 
 

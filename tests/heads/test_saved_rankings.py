@@ -26,8 +26,8 @@ RANGE = {"mean": 0.75, "low": 0.3, "high": 0.95, "hits": 3, "rows": 4}
 
 def heads_view() -> HeadRanking:
     """Two of six heads, with all that a ranking can have."""
-    from attncli.heads.labels import Thresholds
     from attncli.heads.ranking import Corpus, RankingRequest
+    from attncli.heads.scores import Thresholds
     from attncli.heads.similarity import HeadOverlap
     from attncli.heads.views import Answer
     from attncli.heads.views import heads_view as made

@@ -163,8 +163,14 @@ def test_what_does_not_go_with_a_picture_is_refused(cli: Cli, vit: str, photo: P
         ) and f"{option[0]} cannot be used with a picture" in result.err
     missing = cli("show", str(tmp_path / "gone.png"), "-m", vit)
     assert missing.code == 1 and "gone.png: no such file" in missing.err
-    text = cli("show", "a cat", "-m", vit)
-    assert text.code == 2 and "takes pictures, not text" in text.err
+
+
+@pytest.mark.parametrize("command", ["show", "explain", "heads", "mask", "find"])
+def test_a_text_for_a_model_of_pictures_is_told(cli: Cli, vit: str, command: str) -> None:
+    more = ["--from", "a", "--to", "cat"] if command == "find" else []
+    found = cli(command, "a cat", "-m", vit, *more)
+    assert found.code == 2 and "this model takes a picture, not a text" in found.err
+    assert f"try: attncli show photo.jpg --model {vit}" in found.err and found.err.count("\n") == 2
 
 
 def test_a_model_must_say_how_it_wants_pictures(cli: Cli, photo: Path, tmp_path: Path) -> None:
