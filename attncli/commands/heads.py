@@ -23,6 +23,7 @@ EXAMPLES = (
     'attncli heads --file corpus.txt -m ./all-minilm-l6-v2 --where "delimiter > 0.5 and layer < 3" -o heads.png',
     "attncli heads -m ./smollm2-135m --probe induction",
     "attncli heads --file pairs.jsonl -m ./annalog-marian --pair-field target --kind cross --by diagonal",
+    'attncli heads --file corpus.txt -m ./all-minilm-l6-v2 --fail-if "first_token > 0.9 and layer > 2" -q',
     "attncli heads --file new.txt -m ./all-minilm-l6-v2 --compare-to old.json",
 )
 
@@ -59,7 +60,10 @@ def heads(
 def _wanted(ranking: RankingOptions, question: HeadsRequest) -> RankingRequest:
     from attncli.heads.condition import parse_where
     from attncli.heads.ranking import RankingRequest
+    from attncli.heads.scores import CHANGES
 
-    names = question.metric_names
+    names = question.metric_names if ranking.compare_to is None else (*question.metric_names, *CHANGES)
     where = None if ranking.where is None else (parse_where(ranking.where, names), ranking.where)
-    return RankingRequest(question.by, ranking.ascending, ranking.top, where)
+    fail_if = ranking.fail_if
+    failing = None if fail_if is None else (parse_where(fail_if, names, "--fail-if"), fail_if)
+    return RankingRequest(question.by, ranking.ascending, ranking.top, where, failing, ranking.fail_over)

@@ -15,7 +15,6 @@ from attncli.view import Column, Header, HeadMap, HeadRanking, Table
 FEW = 10
 """So many heads stand in a table for people."""
 
-METRICS = ("distance", "divergence", "max_abs")
 _COLUMNS = {
     "distance": Column("distance", "Jensen–Shannon distance"),
     "divergence": Column("divergence", "Jensen–Shannon divergence", "bits"),

@@ -8,13 +8,22 @@ from typing import Annotated, ClassVar
 import typer
 
 from attncli.cli.choices import FILES, FOLDERS, MODELS, Choices
-from attncli.diff.document import METRICS
-from attncli.record import KINDS
+from attncli.cli.options import KindName, Numbers, PairText
+from attncli.cli.rules import Rule
+
+METRICS = ("distance", "divergence", "max_abs")
 
 
 @dataclass(frozen=True, slots=True)
 class SideOptions:
     """The two runs."""
+
+    rules: ClassVar = (
+        Rule("--file", excludes="A", hint="give one of them"),
+        Rule("--field", needs="--file"),
+        Rule("--file", excludes="--maps --pair", hint="they are for one text"),
+        Rule("--other-model --adapter", needs="@pretrained", hint="--model names one"),
+    )
 
     first: Annotated[
         str | None,
@@ -34,9 +43,7 @@ class SideOptions:
     field: Annotated[
         str | None, typer.Option(metavar="NAME", help="Lines are JSON objects; this field is the text.")
     ] = None
-    pair: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Target text of an encoder–decoder, on both sides.")
-    ] = None
+    pair: PairText = None
     other_model: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="The second side's model."),
@@ -55,13 +62,9 @@ class DiffOptions:
 
     panel: ClassVar[str] = "Heads"
 
-    kind: Annotated[
-        str | None,
-        typer.Option(metavar="KIND", help="encoder, decoder or cross, where a model has several."),
-        Choices(KINDS),
-    ] = None
-    layer: Annotated[str, typer.Option(metavar="N", help="0-based: 3, 0,2,5-7, -1 (last) or all.")] = "all"
-    head: Annotated[str, typer.Option(metavar="N", help="0-based: 3, 0,2,5-7, -1 (last) or all.")] = "all"
+    kind: KindName = None
+    layer: Numbers = "all"
+    head: Numbers = "all"
     by: Annotated[
         str,
         typer.Option(metavar="METRIC", help="Rank by distance, divergence or max_abs."),

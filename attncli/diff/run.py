@@ -20,8 +20,7 @@ from attncli.diff.compare import (
     scores_of_corpus,
     scores_of_text,
 )
-from attncli.diff.document import METRICS
-from attncli.diff.options import DiffOptions, SideOptions
+from attncli.diff.options import METRICS, DiffOptions, SideOptions
 from attncli.diff.sides import Reader, Seen, saved
 from attncli.errors import CheckFailed, ReadError, UsageError, did_you_mean
 from attncli.labels import safe_label
@@ -64,10 +63,6 @@ def check(sides: SideOptions, choice: DiffOptions) -> None:
         raise UsageError(f"--by {choice.by}: unknown metric", did_you_mean(choice.by, METRICS))
     if sides.adapter not in (None, "on,off", "off,on"):
         raise UsageError(f"--adapter {sides.adapter}: unknown choice", "write on,off or off,on")
-    if sides.file is not None and sides.first is not None:
-        raise UsageError("a text and --file were both given", "give one of them")
-    if sides.file is not None and choice.maps is not None:
-        raise UsageError("--maps shows one text", "give a text in place of --file")
 
 
 def answer(sides: SideOptions, choice: DiffOptions, model: ModelOptions, output: OutputOptions) -> Answer:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from attncli.heads.scores import ROLE, Head
+from attncli.heads.scores import CHANGES, ROLE, Head, Number
 from attncli.view import Column, Header, Table
 
 _SHOWN = 20
@@ -79,6 +79,39 @@ def changes_since(heads: Sequence[Head], old: OldRun, by: str) -> list[Change]:
     return sorted(
         found, key=lambda change: (not change.renamed, -abs(change.difference), change.layer, change.head)
     )
+
+
+def with_changes(heads: Sequence[Head], changes: Sequence[Change]) -> list[Head]:
+    """Give each head the numbers of its change: how much, in standard errors, and how likely by chance.
+
+    The last is two-sided under a normal distribution, corrected for the number of heads by Holm's step-down rule.
+
+    Source: Holm 1979, A simple sequentially rejective multiple test procedure.
+    """
+    found = {(change.kind, change.layer, change.head): change for change in changes}
+    raw = {
+        place: math.erfc(abs(change.z) / math.sqrt(2))
+        for place, change in found.items()
+        if not math.isnan(change.z)
+    }
+    corrected, least = {}, 0.0
+    for rank, (place, chance) in enumerate(sorted(raw.items(), key=lambda item: item[1])):
+        least = max(least, min(1.0, (len(raw) - rank) * chance))
+        corrected[place] = least
+    together = []
+    for head in heads:
+        place = (head.kind, head.layer, head.head)
+        change = found.get(place)
+        values = (math.nan,) * 3
+        if change is not None:
+            values = (change.difference, change.z, corrected.get(place, math.nan))
+        numbers = dict(zip(CHANGES, map(_alone, values), strict=True))
+        together.append(replace(head, numbers={**head.numbers, **numbers}))
+    return together
+
+
+def _alone(value: float) -> Number:
+    return Number(value, math.nan, math.nan, math.nan, math.nan, 0)
 
 
 def _change(head: Head, old: Old, name: str) -> Change:

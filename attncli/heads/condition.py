@@ -33,29 +33,36 @@ _COMPARE: Mapping[type[ast.cmpop], Callable[[float, float], bool]] = {
 _PARTS = ("mean", "stderr", "null", "chance", "shuffled", "rows", "excess")
 _PLAIN = ("layer", "head", "kind", "label")
 _LONGEST = 1000
-_EXAMPLE = 'such as --where "previous_token > 0.4 and layer < 6"'
 
 
-def parse_where(text: str, metrics: Sequence[str]) -> Condition:
+def _example(option: str) -> str:
+    return f'such as {option} "previous_token > 0.4 and layer < 6"'
+
+
+def parse_where(text: str, metrics: Sequence[str], option: str = "--where") -> Condition:
     """Read a condition.
 
     Args:
         metrics: Names that stand for a head's numbers.
+        option: Where it was given, for messages.
 
     Raises:
         UsageError: It does not parse; the message names the part that has no meaning.
     """
     if not text.strip():
-        raise UsageError("--where is empty", _EXAMPLE)
+        raise UsageError(f"{option} is empty", _example(option))
     if len(text) > _LONGEST:
-        raise UsageError(f"--where has {len(text):,} characters; at most {_LONGEST:,} are read", _EXAMPLE)
-    return _Reader(text, [*metrics, ROLE]).condition()
+        raise UsageError(
+            f"{option} has {len(text):,} characters; at most {_LONGEST:,} are read", _example(option)
+        )
+    return _Reader(text, [*metrics, ROLE], option).condition()
 
 
 class _Reader:
     """Turns the syntax tree of a condition into a function of a head."""
 
-    def __init__(self, text: str, names: Sequence[str]) -> None:
+    def __init__(self, text: str, names: Sequence[str], option: str) -> None:
+        self.option, self.example = option, _example(option)
         text = re.sub(r"(?<=\w)-(?=[A-Za-z_])", "_", " ".join(text.replace("\0", "\ufffd").split()))
         text = re.sub(r"\b(and|or|not)\b", lambda word: word[0].lower(), text, flags=re.IGNORECASE)
         self.text = re.sub(r"(?<![<>=!])=(?!=)", "==", text)
@@ -69,7 +76,7 @@ class _Reader:
         except SyntaxError as error:
             rest = self.text[max((error.offset or 1) - 1, 0) :]
             where = f'at "{safe_label(rest)}"' if rest else "at the end"
-            raise UsageError(f"--where: {error.msg} {where}", _EXAMPLE) from None
+            raise UsageError(f"{self.option}: {error.msg} {where}", self.example) from None
         return self._truth(tree.body)
 
     def _truth(self, node: ast.expr) -> Condition:
@@ -127,16 +134,18 @@ class _Reader:
     def _metric(self, node: ast.expr, name: str, part: str) -> _Side:
         if name not in self.names:
             hint = did_you_mean(name, [*self.names, *_PLAIN])
-            raise UsageError(f'--where: no metric "{safe_label(name)}"', hint or _EXAMPLE)
+            raise UsageError(f'{self.option}: no metric "{safe_label(name)}"', hint or self.example)
         if part not in _PARTS:
-            raise UsageError(f'--where: {name} has no part "{safe_label(part)}"', did_you_mean(part, _PARTS))
+            raise UsageError(
+                f'{self.option}: {name} has no part "{safe_label(part)}"', did_you_mean(part, _PARTS)
+            )
         if part == "mean":
             return lambda head: head.value(name)
         return lambda head: float(getattr(head.numbers[name], part)) if name in head.numbers else math.nan
 
     def _wrong(self, node: ast.expr, what: str) -> UsageError:
         there = ast.get_source_segment(self.text, node) or self.text
-        return UsageError(f'--where: "{safe_label(there)}" {what}', _EXAMPLE)
+        return UsageError(f'{self.option}: "{safe_label(there)}" {what}', self.example)
 
 
 def _number(node: ast.expr) -> float | None:

@@ -37,8 +37,21 @@ class RankingOptions:
     layer: Numbers = "all"
     head: Numbers = "all"
     kind: KindName = None
+    fail_if: Annotated[
+        str | None,
+        typer.Option(
+            "--fail-if",
+            metavar="CONDITION",
+            help='Exit with 3 if any head fulfils it: "first_token > 0.9 and layer > 2".',
+        ),
+    ] = None
+    fail_over: Annotated[
+        float | None,
+        typer.Option(metavar="X", min=0.0, help="Exit with 3 if the number of --by is over X for any head."),
+    ] = None
     compare_to: Annotated[
-        str | None, typer.Option(metavar="FILE", help="JSON of an older run: show which heads changed.")
+        str | None,
+        typer.Option(metavar="FILE", help="JSON of an older run: which heads changed (--by change, z, p)."),
     ] = None
 
 

@@ -86,7 +86,7 @@ def ask(
     thresholds = parse_thresholds(ranking.threshold or ())
     layers = parse_selection(ranking.layer, "layer", no_mean=NO_MEAN)
     heads = parse_selection(ranking.head, "head", no_mean=NO_MEAN)
-    by = _metric_to_rank_by(ranking.by, probe)
+    by = _metric_to_rank_by(ranking.by, probe, ranking.compare_to)
     old = _old_run(ranking.compare_to)
     state = _resumed(corpus.resume)
     lines = None if _is_probe(probe) else _lines(text, corpus)
@@ -139,22 +139,24 @@ def _check_probe(probe: ProbeOptions, model: ModelOptions, scratch: ScratchOptio
         raise UsageError("--probe needs a trained model", "--model names one")
 
 
-def _metric_to_rank_by(asked: str | None, probe: ProbeOptions) -> str:
+def _metric_to_rank_by(asked: str | None, probe: ProbeOptions, old: str | None) -> str:
     from attncli import registry
     from attncli.heads.ranking import metric_named
-    from attncli.heads.scores import ROLE
+    from attncli.heads.scores import CHANGES, ROLE
 
     by = asked or ("induction" if _is_probe(probe) else ROLE)
-    return metric_named(by, [ROLE, *registry.entries("metrics")])
+    if by in CHANGES and old is None:
+        raise UsageError(f"--by {by} needs an older run", "--compare-to FILE names it")
+    return metric_named(by, [ROLE, *CHANGES, *registry.entries("metrics")])
 
 
 def _metric_names(kind: Kind, by: str, where: str | None) -> tuple[str, ...]:
     from attncli import registry
-    from attncli.heads.scores import ROLE
+    from attncli.heads.scores import CHANGES, ROLE
 
     entries = registry.entries("metrics")
     names = tuple(name for name, entry in entries.items() if kind in entry.attributes["kinds"])  # type: ignore[operator]
-    if by not in (ROLE, *names):
+    if by not in (ROLE, *CHANGES, *names):
         raise UsageError(
             f"--by {by}: it has no meaning for {kind} attention", f"choose from: {', '.join(names)}"
         )
@@ -315,7 +317,7 @@ def _old_run(path: str | None) -> tuple[str, OldRun] | None:
 
 def _check_old(old: tuple[str, OldRun] | None, kind: Kind, depth: int, by: str) -> None:
     """Refuse to compare with a run that has nothing in common with this one."""
-    from attncli.heads.scores import ROLE
+    from attncli.heads.scores import CHANGES, ROLE
 
     if old is None:
         return
@@ -326,7 +328,7 @@ def _check_old(old: tuple[str, OldRun] | None, kind: Kind, depth: int, by: str) 
             f"--compare-to {name}: none of its heads are this model's {kind} heads",
             "compare runs of one model",
         )
-    if by != ROLE and not any(by in head.numbers for head in common):
+    if by not in (ROLE, *CHANGES) and not any(by in head.numbers for head in common):
         raise UsageError(f"--compare-to {name}: it has no {by}", "rank by another metric")
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from attncli import registry
 from attncli.errors import UsageError, did_you_mean
 from attncli.heads.condition import Condition
-from attncli.heads.scores import ROLE, Head
+from attncli.heads.scores import CHANGES, ROLE, Head
 from attncli.heads.tables import metric_column
 from attncli.maps.views import source_title
 from attncli.record import Kind, SourceInfo
@@ -31,12 +31,16 @@ class RankingRequest:
         ascending: Whether the smallest comes first.
         top: How many to give; None for all, of which people see the first few.
         where: Which heads to give, and as it was typed.
+        fail_if: What no head may fulfil, and as it was typed.
+        fail_over: What no head's number may exceed.
     """
 
     by: str
     ascending: bool = False
     top: int | None = None
     where: tuple[Condition, str] | None = None
+    fail_if: tuple[Condition, str] | None = None
+    fail_over: float | None = None
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,8 @@ def rank(heads: Sequence[Head], wanted: RankingRequest, *, ranked: bool = False)
 
     def key(head: Head) -> tuple[bool, float, int, int]:
         value = head.value(wanted.by)
+        if wanted.by in ("change", "z"):
+            value = abs(value)
         return math.isnan(value), 0.0 if math.isnan(value) else sign * value, head.layer, head.head
 
     return (kept if ranked else sorted(kept, key=key))[: wanted.top]
@@ -132,6 +138,10 @@ def metric_notes(by: str, heads: Sequence[Head], corpus: Corpus) -> list[str]:
             *notes,
             "baseline: even weight, or shuffled texts where they explain more; attncli list metrics says which",
         ]
+    if by in CHANGES:
+        return [
+            "change: of the metric of each head's strongest role now; p: corrected for the number of heads (Holm)"
+        ]
     null = registry.entries("metrics")[by].attributes.get("null")
     return [*notes, f"baseline: {_null_text(str(null), corpus)}"] if null else notes
 
@@ -147,7 +157,7 @@ def _null_text(null: str, corpus: Corpus) -> str:
 
 def _undefined(name: str, heads: Sequence[Head], corpus: Corpus) -> str | None:
     """Return the number of rows in which a metric has no number."""
-    if name in (ROLE, "similarity") or not heads:
+    if name in (ROLE, "similarity", *CHANGES) or not heads:
         return None
     if registry.entries("metrics")[name].attributes["per"] != "row":
         return None

@@ -19,7 +19,7 @@ from attncli.heads.ranking import (
     ranking_title,
 )
 from attncli.heads.saved import ranked_heads
-from attncli.heads.scores import ROLE
+from attncli.heads.scores import CHANGES, ROLE
 from attncli.heads.tables import Measured, Ranked, metric_column, ranking_of
 from attncli.labels import safe_label
 from attncli.maps.saved_selection import places
@@ -69,7 +69,7 @@ def rank_again(view: HeadRanking, again: Again, file: str) -> HeadRanking:
     document = checked(json_format.document(view), RankedHeads, file)
     saved, corpus = ranked_heads(document, file), _corpus(document)
     metrics = registry.entries("metrics")
-    names = [name for name in saved.measured.metrics if name in metrics]
+    names = [name for name in saved.measured.metrics if name in metrics or name in CHANGES]
     by = saved.by if again.by is None else metric_named(again.by, [ROLE, *names], "not in the run")
     where = None if again.where is None else (parse_where(again.where, names), again.where)
     measured = _part(saved, again)

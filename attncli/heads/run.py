@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from attncli.cli.common import provenance
 from attncli.cli.options import OutputOptions
 from attncli.cli.output import Plan, deliver, say
 from attncli.cli.progress import Update, progress
-from attncli.errors import AttnCliError, ReadError, UsageError
-from attncli.heads.changes import changes_since
+from attncli.errors import AttnCliError, CheckFailed, ReadError, UsageError
+from attncli.heads.changes import changes_since, with_changes
 from attncli.heads.corpus_run import CorpusRun, Interrupted, PassSettings
 from attncli.heads.corpus_state import CorpusState
 from attncli.heads.corpus_sums import CorpusSums
@@ -19,11 +19,15 @@ from attncli.heads.metrics_of_block import Measures
 from attncli.heads.question import HeadsRequest
 from attncli.heads.ranking import Corpus, RankingRequest
 from attncli.heads.ranks import Ranks, gather
+from attncli.heads.scores import CHANGES, ROLE, Head
 from attncli.heads.similarity import HeadOverlap
 from attncli.heads.views import Answer, heads_view
 from attncli.inputs.corpus import BadLine
 from attncli.labels import safe_label
 from attncli.record import SourceInfo
+
+_NAMED = 12
+"""So many heads are named in a message."""
 
 
 def find(question: HeadsRequest, ranks: Ranks, output: OutputOptions) -> CorpusState:
@@ -83,8 +87,8 @@ def finish(
         ledger.merge(state)
     if ledger.run is None and not ledger.texts:
         raise _nothing(ledger)
-    view = heads_view(_answer(ledger, question, wanted), wanted, provenance(ledger.run))
-    deliver(view, plan)
+    answer = _answer(ledger, question, wanted)
+    deliver(heads_view(answer, wanted, provenance(ledger.run)), plan)
     if not ledger.complete:
         _tell_how_to_resume(plan)
         raise KeyboardInterrupt
@@ -94,6 +98,28 @@ def finish(
             f"{ledger.unused_lines:,} {lines} could not be used; the answer is of the others",
             "--skip-errors accepts that",
         )
+    _check(answer.heads, wanted)
+
+
+def _check(heads: Sequence[Head], wanted: RankingRequest) -> None:
+    """Raise `CheckFailed` if a head is over ``--fail-over``, or fulfils what ``--fail-if`` names."""
+    if wanted.fail_over is not None:
+        over = [head for head in heads if abs(head.value(wanted.by)) > wanted.fail_over]
+        if over:
+            worst = max(over, key=lambda head: abs(head.value(wanted.by)))
+            raise CheckFailed(
+                f"L{worst.layer}H{worst.head} has {wanted.by} {worst.value(wanted.by):.3g}, over --fail-over "
+                f"{wanted.fail_over:g}",
+                f"{len(over)} of {len(heads)} heads are over it",
+            )
+    if wanted.fail_if is None:
+        return
+    condition, text = wanted.fail_if
+    failing = [f"L{head.layer}H{head.head}" for head in heads if condition(head)]
+    if failing:
+        shown = ", ".join(failing[:_NAMED]) + (", …" if len(failing) > _NAMED else "")
+        many = f"{len(failing)} of {len(heads)} heads fulfil" if len(failing) > 1 else "one head fulfils"
+        raise CheckFailed(f"{many} --fail-if {safe_label(text)}", shown)
 
 
 def _nothing(ledger: CorpusState) -> AttnCliError:
@@ -125,7 +151,9 @@ def _answer(ledger: CorpusState, question: HeadsRequest, wanted: RankingRequest)
     )
     changes = None
     if question.old is not None:
-        changes = question.old[0], changes_since(heads, question.old[1], wanted.by)
+        by = ROLE if wanted.by in CHANGES else wanted.by
+        changes = question.old[0], changes_since(heads, question.old[1], by)
+        heads = with_changes(heads, changes[1])
     notes = list(ledger.notes or ())
     cut = question.source.cut + (0 if question.state is None else int(question.state["cut"]))
     if cut:

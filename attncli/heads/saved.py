@@ -12,7 +12,7 @@ from attncli.documents.checked import body_of, checked, damaged, header_of, pars
 from attncli.documents.forms.heads import HeadChange, HeadNumber, RankedHead, RankedHeads
 from attncli.errors import ReadError
 from attncli.heads.changes import Change, Old, OldRun
-from attncli.heads.scores import ROLE, Head, Number
+from attncli.heads.scores import CHANGES, ROLE, Head, Number
 from attncli.heads.tables import Measured, Ranked, ranking_of
 from attncli.labels import safe_label
 from attncli.view import HeadRanking
@@ -46,7 +46,7 @@ def ranked_heads(document: RankedHeads, name: str) -> Ranked:
     Raises:
         ReadError: What it says of them does not fit together.
     """
-    if (by := document["by"]) not in (ROLE, *registry.entries("metrics")):
+    if (by := document["by"]) not in (ROLE, *CHANGES, *registry.entries("metrics")):
         raise damaged(name, "by", f'is "{by}", expected {ROLE} or a metric (attncli list metrics)')
     heads = [_head(entry) for entry in document["heads"]]
     measured = _measured(document, heads)

@@ -19,6 +19,13 @@ STANDARD_ERRORS = 3.0
 ROLE = "role"
 """The number that heads are ranked by where nothing else is asked: how far the strongest role is above its null."""
 
+CHANGES = {
+    "change": "change since the older run",
+    "z": "change in standard errors",
+    "p": "chance of so large a change, corrected for the number of heads (Holm)",
+}
+"""Numbers that heads have besides their metrics where an older run is compared."""
+
 
 @dataclass(frozen=True, slots=True)
 class Number:

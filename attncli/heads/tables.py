@@ -10,7 +10,7 @@ import numpy as np
 
 from attncli import registry
 from attncli.heads.changes import Change, changes_table
-from attncli.heads.scores import ROLE, Head, Number
+from attncli.heads.scores import CHANGES, ROLE, Head, Number
 from attncli.record import Kind
 from attncli.view import Column, Header, HeadMap, HeadRanking, Table
 
@@ -85,6 +85,8 @@ def metric_column(name: str) -> Column:
     """Name a metric for people."""
     if name == ROLE:
         return Column(ROLE, "strongest role above its baseline", "weight")
+    if name in CHANGES:
+        return Column(name, CHANGES[name])
     unit = str(registry.entries("metrics")[name].attributes["unit"])
     return Column(name, None, "" if unit == "share" else unit)
 

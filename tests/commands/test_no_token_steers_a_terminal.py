@@ -42,6 +42,8 @@ COMMANDS = {
     "heads": ("heads", TEXT),
     "find": ("find", TEXT, "--from", HOSTILE[9].strip() + ":2", "--to", HOSTILE[0]),
     "explain": ("explain", TEXT, "--layer", "1", "--head", "0", "--query", "7"),
+    "diff": ("diff", TEXT, TEXT[1:]),
+    "diff maps": ("diff", TEXT, TEXT[1:], "--maps", "1"),
     "compare": ("compare", TEXT),
     "tokens": ("tokens", TEXT),
     "tokens words": ("tokens", TEXT, "-m", "scratch"),

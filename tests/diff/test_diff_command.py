@@ -104,7 +104,7 @@ def test_models_of_other_sizes_are_compared_only_where_asked(cli: Cli, bert, tmp
         ((TIRED,), "nothing to compare the text with"),
         ((TIRED, CROSS, "--by", "distanc"), 'did you mean "distance"?'),
         ((TIRED, "--dtype", "float32,"), "write --dtype A,B"),
-        ((TIRED, "--file", "x.txt"), "a text and --file"),
+        ((TIRED, "--file", "x.txt"), "--file and A were both given"),
         ((TIRED, "--adapter", "on"), "on,off or off,on"),
     ],
 )
