@@ -327,6 +327,7 @@ def _options_for_screen(to: Plan) -> Options:
     return replace(
         _options_for_file(to),
         width=None if free else to.screen.width,
+        height=to.screen.height,
         color=to.screen.color,
         unicode=to.screen.unicode,
         terminal=to.screen.tty or to.output.width is not None or to.output.format == "table",

@@ -27,6 +27,10 @@ _OF_KIND: Mapping[str, str] = {
 }
 
 
+_WORTH_SAYING = 0.4
+"""The least share of attention on the first token that is told."""
+
+
 def weights_view(
     matrices: Sequence[Matrix],
     run: Run,
@@ -209,15 +213,14 @@ def _first_token_notes(matrices: Sequence[Matrix], run: Run, queries: Tokens, ke
     if run.source.kind == "scratch" or any(matrix.kind != "decoder" for matrix in matrices):
         return []
     share = first_token_share(matrices, queries, keys)
-    if share is None:
+    if share is None or share < _WORTH_SAYING:
         return []
     first = next(token.label for token in keys if token.position == 0)
     after = sum(token.position > 0 for token in queries)
     rows = len(_rows_that_see(matrices, queries, keys))
     whose = "of all attention goes" if rows == after else "of the attention of those that may see it goes"
-    maps, row_word = "map" if len(matrices) == 1 else "maps", "row" if rows == 1 else "rows"
-    where = f"{len(matrices)} {maps}, {rows} {row_word} after it"
-    return [f'{100 * share:.0f} % {whose} to the first token, "{first}" ({where})']
+    where = "" if len(matrices) == 1 else f" (mean of {len(matrices)} heads)"
+    return [f'{100 * share:.0f} % {whose} to the first token, "{first}"{where}']
 
 
 def first_token_share(matrices: Sequence[Matrix], queries: Tokens, keys: Tokens) -> float | None:

@@ -30,6 +30,7 @@ class Options:
 
     Args:
         width: Cells that a line may have; None for no limit (a piped table).
+        height: Lines of the terminal; None where there is none.
         color: What the terminal can show; ``none`` means that no escape byte may come out.
         unicode: Whether blocks and arrows may be used; otherwise ASCII only.
         terminal: Whether a person reads this on a terminal: aligned tables there, tabs in a pipe.
@@ -40,6 +41,7 @@ class Options:
     """
 
     width: int | None = 80
+    height: int | None = None
     color: ColorMode = "none"
     unicode: bool = True
     terminal: bool = False
