@@ -63,7 +63,9 @@ def abilities(
     if width is not None and width < 1:
         raise UsageError(f"--width {width}: must be at least 1")
     height = shutil.get_terminal_size().lines if tty else None
-    return Abilities(tty, mode, reason, width or _width(tty, environ), _has_blocks(encoding), encoding, height)
+    return Abilities(
+        tty, mode, reason, width or _width(tty, environ), _has_blocks(encoding), encoding, height
+    )
 
 
 def color_mode(tty: bool, color: str, environ: Mapping[str, str]) -> tuple[ColorMode, str]:

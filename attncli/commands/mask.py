@@ -37,8 +37,9 @@ _LARGEST_BATCH = 64
 @spread
 def mask(pattern: MaskOptions, model: ModelOptions, output: OutputOptions) -> None:
     """Show a mask."""
+    from attncli import registry
     from attncli.cli.common import plan_output
-    from attncli.cli.output import deliver
+    from attncli.cli.output import deliver, tell_next
     from attncli.cli.progress import progress
     from attncli.maps.pattern import pattern_view
 
@@ -52,6 +53,8 @@ def mask(pattern: MaskOptions, model: ModelOptions, output: OutputOptions) -> No
     with progress("measuring the pattern …", output):
         view = pattern_view(pattern, plan)
     deliver(view, plan)
+    if pattern.name in registry.entries("variants"):
+        tell_next(f"attncli show TEXT --variant {pattern.name}", pattern.text or "…", plan)
 
 
 def _of_model(pattern: MaskOptions, model: ModelOptions, output: OutputOptions, plan: Plan) -> None:

@@ -1,7 +1,7 @@
 """attncli show: Show which tokens attend to which, in any model's heads.
 
 Rows are queries, columns are keys. Without --model the small trained model tiny-decoder is used, which comes with
-attncli; of its heads the one that says most about the text is shown, unless --layer or --head is given.
+attncli. In the terminal, the one head that says most about the text is shown; --head all shows all of them.
 A text too long to draw each pair is pooled into a picture of at most 512×512 cells; --rows looks into it.
 """
 
@@ -19,6 +19,7 @@ from attncli.cli.options import (
     TextInput,
 )
 from attncli.cli.rules import GIVEN
+from attncli.labels import quoted_for_shell
 from attncli.maps import InputKind
 from attncli.maps.options import ShowOptions
 
@@ -48,7 +49,7 @@ def show(
 ) -> None:
     """Run a text through a model and show its attention weights."""
     from attncli.cli.common import choose_kind, plan_output, tell_checks
-    from attncli.cli.output import deliver
+    from attncli.cli.output import deliver, tell_next
     from attncli.inputs.media import medium_of
     from attncli.models.before_loading import Wanted, check_before_loading
     from attncli.models.opening import medium_for, model_name, open_source
@@ -77,8 +78,18 @@ def show(
     from attncli.maps.show import MapRequest
 
     showing = MapRequest(source, kind, layers, heads, choice, laid_over=lay_over is not None)
-    if GIVEN.get().keys().isdisjoint(("--model", "--layer", "--head")):
-        showing = showing.of_one_head(roles_of(model_name(model, scratch, choice.pair)))
+    name = model_name(model, scratch, choice.pair)
+    chosen = GIVEN.get().keys().isdisjoint(("--layer", "--head"))
+    if chosen and model.model is None:
+        showing = showing.of_one_head(roles_of(name))
+    elif chosen and name != "scratch" and medium is None and plan.formats == {"heatmap"}:
+        showing = showing.of_telling_head()
     shown = showing.shown(plan)
     tell_checks(shown.run, output)
-    deliver(shown.view if lay_over is None else lay_over(shown.view), plan, shown.pictures)
+    view = showing.explained(shown.view)
+    deliver(view if lay_over is None else lay_over(view), plan, shown.pictures)
+    if medium is None and text.file is None and len(view.matrices) == 1:
+        one = view.matrices[0]
+        of_model = f" -m {quoted_for_shell(model.model)}" if model.model else ""
+        more = " --head all" if chosen else f" --layer {one.layer} --head {one.head}"
+        tell_next(f"attncli {'show' if chosen else 'explain'} TEXT{of_model}{more}", said, plan)

@@ -10,7 +10,7 @@ from attncli import __version__
 from attncli.cli.command import spread
 from attncli.cli.options import ARGV, ModelName, Offline, OutputOptions, PairText, TextInput
 from attncli.errors import ModelError, UsageError
-from attncli.labels import safe_label
+from attncli.labels import quoted_for_shell, safe_label
 from attncli.record import Provenance, Token, Tokens
 from attncli.view import Column, Header, Table
 
@@ -47,7 +47,7 @@ class TokenOptions:
 def tokens(text: TextInput, choice: TokenOptions, output: OutputOptions) -> None:
     """Split a text into tokens."""
     from attncli.cli.common import plan_output
-    from attncli.cli.output import deliver
+    from attncli.cli.output import deliver, tell_next
     from attncli.inputs.media import refuse_medium
 
     plan = plan_output(output, "Table", default="table")
@@ -56,6 +56,8 @@ def tokens(text: TextInput, choice: TokenOptions, output: OutputOptions) -> None
     if not read:
         raise UsageError("the text is empty: it has no tokens")
     deliver(tokens_view(read, choice.model, pair=choice.pair, offline=choice.offline, argv=ARGV.get()), plan)
+    of_model = f" -m {quoted_for_shell(choice.model)}" if choice.model else ""
+    tell_next(f"attncli show TEXT{of_model}", read, plan)
 
 
 def tokens_view(

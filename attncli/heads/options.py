@@ -23,6 +23,9 @@ class RankingOptions:
     ] = None
     ascending: Annotated[bool, typer.Option("--ascending", help="The smallest first.")] = False
     top: Annotated[int | None, typer.Option(metavar="N", min=1, help="Show only the first N heads.")] = None
+    groups: Annotated[
+        bool, typer.Option("--groups", help="Show which heads do the same; JSON always has it.")
+    ] = False
     where: Annotated[
         str | None,
         typer.Option(metavar="CONDITION", help='Show only some heads: "previous_token > 0.4 and layer < 6".'),

@@ -45,7 +45,7 @@ def heads_view(answer: Answer, wanted: RankingRequest, made: Provenance) -> Head
     """Rank the heads."""
     heads = rank(answer.heads, wanted)
     measured, groups = Measured.of(answer.kind, answer.heads), _groups(answer.overlap)
-    ranked = Ranked(wanted.by, wanted.top, heads, measured, groups, answer.changes)
+    ranked = Ranked(wanted.by, wanted.top, heads, measured, groups, answer.changes, wanted.groups)
     header = Header(
         command="heads",
         title=ranking_title(
@@ -66,8 +66,8 @@ def _notes(answer: Answer, wanted: RankingRequest) -> list[str]:
     notes += [rows_note(corpus), *metric_notes(wanted.by, answer.heads, corpus)]
     changed = answer.thresholds.changed()
     notes.append(
-        f"named where the weight is {THRESHOLD:g} above its baseline{f' ({changed})' if changed else ''} and by "
-        f"more than {STANDARD_ERRORS:g} standard errors (--threshold)"
+        f"named: {THRESHOLD:g} above its baseline{f' ({changed})' if changed else ''} and by "
+        f"{STANDARD_ERRORS:g} standard errors (--threshold)"
     )
     if answer.heads and answer.heads[0].excluded is not None:
         dropped = [head.excluded for head in answer.heads if head.excluded is not None]
