@@ -14,7 +14,7 @@ from typing import BinaryIO, cast
 from attncli import registry
 from attncli.cli.options import OutputOptions
 from attncli.errors import ClosedPipe, TooLargeError, UsageError, WriteError, did_you_mean
-from attncli.labels import cells, quoted_for_shell, safe_label, visible_controls
+from attncli.labels import safe_label, visible_controls
 from attncli.render import Format, Options, formats_with, listing_formats
 from attncli.terminal import Abilities, abilities, silence
 from attncli.view import MatrixGrid, View
@@ -144,18 +144,6 @@ def say(line: str) -> None:
         stream.flush()
     except BrokenPipeError:
         silence(stream)
-
-
-def tell_next(command: str, text: str, to: Plan) -> None:
-    """Tell a person at a terminal what to try next, in one line on stderr.
-
-    Args:
-        command: With ``TEXT`` where `text` belongs; that is left out where the line would be too long.
-    """
-    if not to.screen.tty or to.wish.quiet:
-        return
-    line = "next: " + command.replace("TEXT", quoted_for_shell(text))
-    say(line if cells(line) <= to.screen.width else "next: " + command.replace("TEXT", '"…"'))
 
 
 def write_stdout(content: bytes, screen: Abilities) -> None:
@@ -348,7 +336,8 @@ def _options_for_screen(to: Plan) -> Options:
 
 def _options_for_file(to: Plan) -> Options:
     same = ("colormap", "raw_tokens", "csv_safe", "dpi", "width")
-    return Options(**{name: getattr(to.output, name) for name in same})
+    fields = tuple(filter(None, (name.strip() for name in (to.output.fields or "").split(","))))
+    return Options(**{name: getattr(to.output, name) for name in same}, fields=fields)
 
 
 def _reason(error: OSError) -> str:

@@ -40,8 +40,7 @@ def heads(
     output: OutputOptions,
 ) -> None:
     """Rank heads."""
-    from attncli.cli.common import plan_output
-    from attncli.cli.output import tell_next
+    from attncli.cli.common import plan_output, tell_next
     from attncli.heads.question import ask
     from attncli.heads.ranks import join, leave, ranks_from
 

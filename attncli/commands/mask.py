@@ -38,8 +38,8 @@ _LARGEST_BATCH = 64
 def mask(pattern: MaskOptions, model: ModelOptions, output: OutputOptions) -> None:
     """Show a mask."""
     from attncli import registry
-    from attncli.cli.common import plan_output
-    from attncli.cli.output import deliver, tell_next
+    from attncli.cli.common import plan_output, tell_next
+    from attncli.cli.output import deliver
     from attncli.cli.progress import progress
     from attncli.maps.pattern import pattern_view
 

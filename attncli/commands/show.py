@@ -48,8 +48,8 @@ def show(
     output: OutputOptions,
 ) -> None:
     """Run a text through a model and show its attention weights."""
-    from attncli.cli.common import choose_kind, plan_output, tell_checks
-    from attncli.cli.output import deliver, tell_next
+    from attncli.cli.common import choose_kind, plan_output, tell_checks, tell_next
+    from attncli.cli.output import deliver
     from attncli.inputs.media import medium_of
     from attncli.models.before_loading import Wanted, check_before_loading
     from attncli.models.opening import medium_for, model_name, open_source

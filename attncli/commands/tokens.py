@@ -46,8 +46,8 @@ class TokenOptions:
 @spread
 def tokens(text: TextInput, choice: TokenOptions, output: OutputOptions) -> None:
     """Split a text into tokens."""
-    from attncli.cli.common import plan_output
-    from attncli.cli.output import deliver, tell_next
+    from attncli.cli.common import plan_output, tell_next
+    from attncli.cli.output import deliver
     from attncli.inputs.media import refuse_medium
 
     plan = plan_output(output, "Table", default="table")

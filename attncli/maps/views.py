@@ -103,21 +103,34 @@ def listed_matrices(
     return tuple(made)
 
 
-def comparison_view(found: Sequence[Comparison], tokens: Tokens, made: Provenance, seed: int) -> MatrixGrid:
-    """Make the view of ``compare``: each variant's weights, with its distance from full attention."""
+def comparison_view(
+    found: Sequence[Comparison],
+    tokens: Tokens,
+    made: Provenance,
+    *,
+    source: SourceInfo | None = None,
+    kind: Kind = "encoder",
+    notes: Sequence[str] = ("queries, keys and values come from random weights, not trained",),
+) -> MatrixGrid:
+    """Make the view of ``compare``: each variant's weights, with its distance from full attention's.
+
+    Args:
+        source: Where queries, keys and values come from; None for random weights.
+        notes: What to say of them.
+    """
     mixed = any(one.name.endswith(" (causal)") for one in found)
     header = Header(
         command="compare",
         title=f"{len(found)} {'variant' if len(found) == 1 else 'variants'} on the same queries, keys and values",
-        provenance=replace(made, seed=seed),
-        source=SourceInfo("scratch", "scratch", family="full"),
+        provenance=made,
+        source=source or SourceInfo("scratch", "scratch", family="full"),
         notes=(
-            "queries, keys and values come from random weights, not trained",
+            *notes,
             *(["a causal variant is held against causal full attention"] if mixed else []),
             *(f"{one.name} with {one.settings}" for one in found if one.settings),
         ),
     )
-    matrices = tuple(Matrix(one.weights, one.weights != 0, kind="encoder", label=one.name) for one in found)
+    matrices = tuple(Matrix(one.weights, one.weights != 0, kind=kind, label=one.name) for one in found)
     facts = tuple(
         {"relative_error": one.relative_error, "kl_bits": one.kl_bits, "max_abs_error": one.max_abs_error}
         for one in found

@@ -38,6 +38,7 @@ class Options:
         raw_tokens: Show the vocabulary's own forms (Ġthe, ##ed) instead of decoded text.
         csv_safe: Prefix cells that a spreadsheet would take for a formula.
         dpi: Dots per inch of raster pictures.
+        fields: Which fields of the long form to write, in this order; all where empty.
     """
 
     width: int | None = 80
@@ -49,6 +50,7 @@ class Options:
     raw_tokens: bool = False
     csv_safe: bool = False
     dpi: int = 150
+    fields: tuple[str, ...] = ()
 
     @property
     def cut_mark(self) -> str:
