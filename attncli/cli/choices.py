@@ -92,7 +92,7 @@ def settings_of(given: Mapping[str, Any]) -> Names:
     """Return the parameters of the variant or mask that was named, each with ``=``."""
     from attncli.registry import entries
 
-    name = given.get("variant") or given.get("name") or next(iter(given.get("arguments", ())), None)
+    name = str(given.get("variant") or given.get("name") or next(iter(given.get("arguments", ())), ""))
     entry = entries("masks").get(name) or entries("variants").get(name)
     known = () if entry is None else entry.parameters
     return {f"{one.name}=": f"{one.meaning}; {one.default} by default" for one in known}

@@ -17,7 +17,7 @@ from attncli.view import Column, Header, HeadMap, HeadRanking, Table
 ALIKE = 0.9
 """Heads overlap at least so much with each other in a cluster."""
 
-_SHOWN = 10
+_SHOWN, _ALL_SHOWN = 10, 12
 _GROUPS = 8
 
 
@@ -134,7 +134,8 @@ def _tables(ranked: Ranked, plain: Header) -> list[Table]:
 
 
 def _ranking_table(ranked: Ranked, plain: Header) -> Table:
-    shown = ranked.heads if ranked.top is not None else ranked.heads[:_SHOWN]
+    few = ranked.top is not None or len(ranked.heads) <= _ALL_SHOWN
+    shown = ranked.heads if few else ranked.heads[:_SHOWN]
     by = ranked.by
     beside = _beside(by, shown)
     columns = (

@@ -138,8 +138,8 @@ def _check_kind(config: Mapping[str, Any], wanted: Wanted) -> None:
     crossing = any("cross" in key for key, value in config.items() if value)
     if wanted.kind == "cross" and not two_stacks and not crossing:
         raise UsageError(
-            "--kind cross: this model is no encoder–decoder, and has no cross-attention",
-            "leave --kind out",
+            "--kind cross: there is no cross-attention here",
+            "of an encoder–decoder, --pair TEXT gives the target side",
         )
     if wanted.kind in ("decoder", "cross") and two_stacks and wanted.text and not wanted.pair:
         raise UsageError(

@@ -30,7 +30,6 @@ class Options:
 
     Args:
         width: Cells that a line may have; None for no limit (a piped table).
-        height: Lines of the terminal; None where there is none.
         color: What the terminal can show; ``none`` means that no escape byte may come out.
         unicode: Whether blocks and arrows may be used; otherwise ASCII only.
         terminal: Whether a person reads this on a terminal: aligned tables there, tabs in a pipe.
@@ -39,10 +38,10 @@ class Options:
         csv_safe: Prefix cells that a spreadsheet would take for a formula.
         dpi: Dots per inch of raster pictures.
         fields: Which fields of the long form to write, in this order; all where empty.
+        height: Lines of the terminal; None where there is none.
     """
 
     width: int | None = 80
-    height: int | None = None
     color: ColorMode = "none"
     unicode: bool = True
     terminal: bool = False
@@ -51,6 +50,7 @@ class Options:
     csv_safe: bool = False
     dpi: int = 150
     fields: tuple[str, ...] = ()
+    height: int | None = None
 
     @property
     def cut_mark(self) -> str:

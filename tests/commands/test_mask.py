@@ -78,11 +78,11 @@ def test_a_pooled_picture_has_the_positions_of_its_cells(cli: Cli, monkeypatch: 
     shown = cli("mask", "recurrent", "-n", "10").out.splitlines()
     assert [line.split() for line in shown if line[:1].isdigit() or line[:2].isspace()][:6] == [
         ["0", "2", "4", "6", "8"],
-        ["0", *"■····"],
-        ["2", *"■■···"],
-        ["4", *"·■■··"],
-        ["6", *"··■■·"],
-        ["8", *"···■■"],
+        ["0", *"■╌╌╌╌"],
+        ["2", *"■■╌╌╌"],
+        ["4", *"╌■■╌╌"],
+        ["6", *"╌╌■■╌"],
+        ["8", *"╌╌╌■■"],
     ]
 
 

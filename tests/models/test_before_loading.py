@@ -31,7 +31,7 @@ def unloadable(monkeypatch: pytest.MonkeyPatch) -> None:
     ("options", "message"),
     [
         (("--layer", "40"), "--layer 40: out of range\nhint: this model has layers 0 to 1 (-1 is the last)"),
-        (("--kind", "cross"), "--kind cross: this model is no encoder–decoder"),
+        (("--kind", "cross"), "--kind cross: there is no cross-attention here"),
         (("--kind", "encodr"), '--kind encodr: unknown kind\nhint: did you mean "encoder"?'),
         (("--dtype", "float1"), '--dtype float1: unknown type\nhint: did you mean "float16"?'),
         (("--device", "gpu"), '--device gpu: unknown device\nhint: did you mean "cpu"?'),

@@ -12,8 +12,9 @@ def test_fields_are_written_in_the_order_asked_for(cli: Cli) -> None:
         "show", "a b", "-m", "tiny-encoder", "--format", "tsv", "--fields", "weight, key"
     ).out.splitlines()
     assert some[0] == "weight\tkey" and len(some) == len(whole)
-    assert [line.split("\t") for line in some[1:]] == [
-        [line.split(",")[7], line.split(",")[4]] for line in whole[1:]
+    pairs = [(line.split(",")[7], line.split(",")[4]) for line in whole[1:]]
+    assert [(float(weight), key) for weight, key in (line.split("\t") for line in some[1:])] == [
+        (float(weight), key) for weight, key in pairs
     ]
 
 
