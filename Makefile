@@ -39,6 +39,7 @@ bench:
 	$(PYTHON) benchmarks/variants.py
 	$(PYTHON) benchmarks/observing.py
 	$(PYTHON) benchmarks/heads.py
+	$(PYTHON) benchmarks/each_line.py
 
 # Runs the marked commands of docs/tour.md and writes what they print and draw under docs/tour/; draws docs/terminal.svg.
 docs:
@@ -46,6 +47,7 @@ docs:
 	$(PYTHON) docs/terminal.py
 
 # Captures a tiny model of every family in the installed transformers and writes docs/coverage.md; about 15 minutes
-# on two cores. A run that was stopped goes on where it was; `rm build/coverage.jsonl` starts afresh.
+# on two cores; some families need `pip install attncli[sweep]`. A run that was stopped goes on where it was; `rm
+# build/coverage.jsonl` starts afresh.
 coverage:
 	$(PYTHON) tests/families/sweep.py

@@ -70,7 +70,8 @@ class Token:
         piece: The vocabulary's own form (``Ġthe``, ``##ed``), for ``--raw-tokens``.
         sequence: 0 for the first text of a pair, 1 for the second, None for specials.
         segment: The part of a conversation or of a generation that it belongs to (``system``, ``user``,
-            ``assistant``, ``prompt``, ``generated``); None where the text is not divided.
+            ``assistant``, ``prompt``, ``generated``), or the picture (``img``, ``img2``); None where the text is
+            not divided.
         written: The characters from `start` to `end` as they stand in the text, whatever the vocabulary makes of
             them; None where there is no text to point into.
     """
@@ -87,6 +88,16 @@ class Token:
     sequence: int | None = 0
     segment: str | None = None
     written: str | None = None
+
+    @property
+    def of_picture(self) -> bool:
+        """Whether it is part of a picture in the text.
+
+        >>> [Token(0, None, "", "", segment=name).of_picture for name in ("img2", "imgs", None)]
+        [True, False, False]
+        """
+        name = self.segment or ""
+        return name.startswith("img") and (name[3:] or "2").isdecimal()
 
 
 Tokens = tuple[Token, ...]

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterator
 from itertools import pairwise
+
+_SENTENCE_END = re.compile(r"[.!?…]+[\"'”’»)\]]*(?=\s+[^\sa-z])|[。！？]+[」』”’）]*")
+"""Marks that end a sentence, with what closes after them; after those of Latin script a small letter goes on."""
 
 
 def graphemes(text: str) -> list[str]:
@@ -40,6 +44,35 @@ def word_spans(text: str) -> Iterator[tuple[int, int]]:
         word = text[start:end]
         if word.strip():
             yield start + len(word) - len(word.lstrip()), end  # a mark may sit on a space
+
+
+def sentence_spans(text: str) -> Iterator[tuple[int, int]]:
+    """Yield where each sentence of a text begins and ends; an end of a line, or an empty one, ends it too.
+
+    >>> text = "It rained. Did it? “Yes!” he said, at 3.30 p.m. today. 好。我走。"
+    >>> [text[start:end] for start, end in sentence_spans(text)]
+    ['It rained.', 'Did it?', '“Yes!” he said, at 3.30 p.m. today.', '好。', '我走。']
+    """
+    for start, end in line_spans(text):
+        at = start
+        for match in _SENTENCE_END.finditer(text, start, end):
+            yield at, match.end()
+            at = match.end() + len(text[match.end() : end]) - len(text[match.end() : end].lstrip())
+        if at < end:
+            yield at, end
+
+
+def line_spans(text: str) -> Iterator[tuple[int, int]]:
+    r"""Yield where each line of a text begins and ends, blanks around it and empty lines aside.
+
+    >>> list(line_spans("a b\n\n  c\n"))
+    [(0, 3), (7, 8)]
+    """
+    at = 0
+    for line in text.splitlines(keepends=True):
+        if line.strip():
+            yield at + len(line) - len(line.lstrip()), at + len(line.rstrip())
+        at += len(line)
 
 
 def composed(text: str) -> str:

@@ -61,8 +61,8 @@ class Matrix:
         values: ``(rows, columns)`` float32; weights between 0 and 1, or 0 and 1 for a mask.
         allowed: ``(rows, columns)``; None where every pair is allowed. Forbidden cells are drawn apart from zeros.
         kind: ``encoder``, ``decoder``, ``cross``; None for a pattern that belongs to no model.
-        layer: True layer index, or ``mean``; None for a pattern.
-        head: Query head, or ``mean``; None for a pattern or where all heads are alike.
+        layer: True layer index, ``mean`` or ``max``; None for a pattern.
+        head: Query head, ``mean`` or ``max``; None for a pattern or where all heads are alike.
         kv_head: The key/value head that the query head reads, where there are fewer of them.
         label: A name of its own, where layer and head do not tell it from the others: a variant's.
         listed: Where set, all that is known of the matrix; `values` is empty. Only formats that list take it.
@@ -71,8 +71,8 @@ class Matrix:
     values: NDArray[np.float32]
     allowed: NDArray[np.bool_] | None = None
     kind: str | None = None
-    layer: int | Literal["mean"] | None = None
-    head: int | Literal["mean"] | None = None
+    layer: int | Literal["mean", "max"] | None = None
+    head: int | Literal["mean", "max"] | None = None
     kv_head: int | None = None
     label: str | None = None
     listed: Listed | None = None
@@ -108,14 +108,18 @@ class Picture:
     Args:
         pixels: ``(height, width, 3)`` uint8, as the model saw it.
         rows: How many patches it has down.
-        columns: How many it has across; they are the last keys, row by row.
-        query: Which row of the matrices is drawn.
+        columns: How many it has across.
+        query: Which row of the matrices is drawn; None for each by itself.
+        places: Which keys the patches are, row by row; the last ones where empty.
+        name: What it is called, where there are several, or a text beside it.
     """
 
     pixels: NDArray[np.uint8]
     rows: int
     columns: int
-    query: int
+    query: int | None
+    places: tuple[int, ...] = ()
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +139,9 @@ class MatrixGrid:
             (for a mask: ``density``, ``keys_per_row``, ``path_length``: None where there is no path), or empty.
         pooled: Where set, a row and a column stand for as many positions as there are up to the next one's.
         picture: Where set, the keys are its patches, after a few special tokens.
+        pictures: Where set, some keys are their patches, and the others a text; there is one row.
         about: How to read a matrix.
+        links: Whether what is allowed are the links of an alignment, of target words (rows) and source words.
     """
 
     header: Header
@@ -147,7 +153,9 @@ class MatrixGrid:
     facts: tuple[Mapping[str, object], ...] = ()
     pooled: Pooling | None = None
     picture: Picture | None = None
+    pictures: tuple[Picture, ...] = ()
     about: str = "rows attend to columns"
+    links: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,8 +62,12 @@ class Written:
         return [end for _, end in self.words]
 
 
-def written(tokens: Tokens) -> Written:
-    """Put together the text that tokens stand for: by their offsets or, where they have none, one after the other."""
+def written(tokens: Tokens, texts: Sequence[str] = ()) -> Written:
+    """Put together the text that tokens stand for: by their offsets or, where they have none, one after the other.
+
+    Args:
+        texts: What they may be of; where one is that, it tells what stands between them, which is blank otherwise.
+    """
     parts: list[str] = []
     spans: list[tuple[int, int] | None] = []
     length = 0
@@ -72,7 +76,7 @@ def written(tokens: Tokens) -> Written:
         if _is_outside(run[0]):
             spans += [None] * len(run)
             continue
-        text, places = _placed(run) if run[0].start is not None else _joined(run)
+        text, places = _placed(run, texts) if run[0].start is not None else _joined(run)
         spans += [(length + start, length + end) for start, end in places]
         parts.append(text)
         length += len(text) + 1
@@ -87,10 +91,14 @@ def _is_outside(token: Token) -> bool:
     return token.special or (token.id is None and token.start is None)
 
 
-def _placed(tokens: Sequence[Token]) -> tuple[str, list[tuple[int, int]]]:
+def _placed(tokens: Sequence[Token], texts: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
     spans = [(token.start or 0, token.end or 0) for token in tokens]
-    first = min(start for start, _ in spans)
-    characters = [" "] * (max(end for _, end in spans) - first)
+    first, last = min(start for start, _ in spans), max(end for _, end in spans)
+    characters = [" "] * (last - first)
+    for text in texts:
+        if all(token.written == text[slice(*span)] for token, span in zip(tokens, spans, strict=True)):
+            characters = list(text[first:last])
+            break
     for token, (start, end) in zip(tokens, spans, strict=True):
         characters[start - first : end - first] = _fitted(token, end - start)
     return "".join(characters), [(start - first, end - first) for start, end in spans]

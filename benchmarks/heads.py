@@ -23,13 +23,13 @@ from pathlib import Path
 import torch
 from table import Row, print_table
 
-from attncli.heads.corpus_run import CorpusRun, Way
-from attncli.heads.corpus_state import BenchResults
+from attncli.heads.corpus_run import CorpusRun, PassSettings
+from attncli.heads.corpus_state import CorpusState
 from attncli.heads.corpus_sums import CorpusSums
 from attncli.heads.metrics_of_block import Measures
 from attncli.heads.similarity import HeadOverlap
-from attncli.inputs.corpus import Line
-from attncli.models.batches import BatchedModel, Encoded, cut_into_batches
+from attncli.inputs.corpus import Line, cut_into_batches
+from attncli.models.batches import BatchedModel, Encoded
 from attncli.models.loading import Loaded, load
 from attncli.models.pretrained import without_cache
 from attncli.observers.selection import Selection
@@ -47,19 +47,19 @@ def sentences(count: int) -> list[str]:
     return list(itertools.islice(itertools.cycle(long), count))
 
 
-def measure(loaded: Loaded, texts: list[str], batch_size: int, null_texts: int = 64) -> BenchResults:
+def measure(loaded: Loaded, texts: list[str], batch_size: int, null_texts: int = 64) -> CorpusState:
     """Do what ``attncli heads --file`` does, without the table."""
     model = BatchedModel(loaded)
     kind = model.kinds[0]
     everything = Selection("layer"), Selection("head")
-    ledger = BenchResults(
+    ledger = CorpusState(
         CorpusSums(kind, Measures.of_kind(kind), *everything, model.depth(kind)),
         HeadOverlap(kind, *everything, model.depth(kind)),
     )
     run = CorpusRun(
         model,
         ledger,
-        Way(batch_size, null_texts, 0),
+        PassSettings(batch_size, null_texts, 0),
         lambda bad: None,
         lambda bad: None,
         lambda size, done: None,

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import tiny
+import tiny_image_text
 from commandline import Cli
 from PIL import Image
 
@@ -24,6 +25,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory, model_folder) -> Path:
     for name in MODELS:
         (folder / name).symlink_to(model_folder(name))
     tiny.write_vit(folder / "dinov2-small", "dinov2", patch_size=4)
+    tiny_image_text.write_image_text(folder / "llava", "llava")
     Image.linear_gradient("L").save(folder / "photo.jpg")
     sentences = ["The animal was too tired.", "It was the best of times.", "She read the letter twice."]
     for name in ("corpus.txt", "new.txt", "book.txt"):

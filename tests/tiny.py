@@ -95,6 +95,37 @@ def write_whisper(folder: Path) -> Path:
     return folder
 
 
+def write_sound_model(folder: Path, family: str) -> Path:
+    """Write an encoder of sounds, 2 layers × 3 heads: wav2vec2, hubert, sew, wav2vec2-bert, AST."""
+    import torch
+    import transformers
+    from transformers import AutoConfig, AutoModel
+
+    sizes = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 40}
+    extractor = "Wav2Vec2FeatureExtractor"
+    if family == "audio-spectrogram-transformer":
+        sizes |= {"max_length": 56, "num_mel_bins": 36}  # 3 × 5 patches
+        extractor, wanted = "ASTFeatureExtractor", {"max_length": 56, "num_mel_bins": 36}
+    elif family == "wav2vec2-bert":
+        sizes |= {"output_hidden_size": 24}
+        extractor, wanted = "SeamlessM4TFeatureExtractor", {"feature_size": 80}
+    else:
+        channels = (64, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8) if family == "sew" else (8,) * 7
+        sizes |= {"conv_dim": channels, "num_conv_pos_embeddings": 16, "num_conv_pos_embedding_groups": 4}
+        wanted = {}
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(7)
+        model = AutoModel.from_config(AutoConfig.for_model(family, **sizes))
+        with torch.no_grad():
+            for matrix in (one for one in model.parameters() if one.dim() > 1):
+                matrix.copy_(
+                    torch.randn_like(matrix) * 1.5 / matrix[0].numel() ** 0.5
+                )  # attention is not flat
+    model.save_pretrained(folder)
+    getattr(transformers, extractor)(**wanted).save_pretrained(folder)
+    return folder
+
+
 def write_model(folder: Path, model: Any) -> Path:
     """Write a model of any family that reads words."""
     return _written(folder, model, _word_tokenizer())

@@ -159,10 +159,12 @@ class BlockFeed:
         capture: str,
         *,
         sum_to_one: bool = True,
+        check_first: Callable[[], None] = lambda: None,
     ) -> None:
         """Show weights that the model itself computed, where no operation can be seen.
 
         Args:
+            check_first: Refuses what is no map from tokens to tokens; called where somebody wants the weights.
             sum_to_one: Whether each row should sum to 1; not so for signed effective weights.
 
         Raises:
@@ -172,6 +174,7 @@ class BlockFeed:
         wanted = self._wanted(layer)
         if not wanted:
             return
+        check_first()
         if _inspectors(wanted):
             raise CaptureError(
                 f"{where(layer)} computes its weights in a way of its own: its queries and keys are not to be seen",

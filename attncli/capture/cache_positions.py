@@ -27,8 +27,10 @@ def first_positions(
     seen, is_static = _tokens_seen(module, frame, operation.rows)
     if seen is None:
         seen = max(operation.keys, operation.rows)
-        if operation.keys == operation.rows:
-            return operation  # both begin at 0, as they do by default
+        if operation.keys == operation.rows or layer.kind == "encoder":
+            return (
+                operation  # both begin at 0, as they do by default; some encoders put several keys together
+            )
     if operation.keys > seen:
         shown = _first_keys(operation, seen) if is_static else operation
         return replace(shown, first_query=seen - operation.rows)

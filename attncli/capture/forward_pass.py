@@ -198,8 +198,7 @@ class Watch:
             frame, frame.module, weights, weights, cross,
             lambda: square and allowed is not None and not bool(allowed.triu(1).any()),
         )  # fmt: skip
-        if layer.stack == self._emitter.stack:
-            self._check_batch(layer, weights.shape[0])
+        batch = weights.shape[0]
         if crop:
             # Longformer lengthens its input to a multiple of its window; ProphetNet appends other streams.
             rows, keys = (self._emitter.axes or {}).get(layer.kind, (0, 0))
@@ -210,7 +209,9 @@ class Watch:
             # Models give rows without any key an average, or anything: here they are empty.
             weights = weights * allowed.any(dim=-1, keepdim=True)
         self._show_waiting()
-        self._emitter.emit_weights(layer, weights, allowed, "eager")
+        self._emitter.emit_weights(
+            layer, weights, allowed, "eager", check_first=lambda: self._check_batch(layer, batch)
+        )
 
     def _name(
         self,

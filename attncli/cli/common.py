@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 from attncli import __version__
 from attncli.cli.options import ARGV, COLORMAPS, OutputOptions
@@ -101,6 +102,7 @@ def tell_checks(run: Run, output: OutputOptions) -> None:
         say(f"largest difference from the model's own output, of its largest value: {max(outputs):.2g}")
 
 
+@cache
 def _version(package: str) -> str | None:
     from importlib.metadata import PackageNotFoundError, version
 

@@ -52,7 +52,7 @@ def main(arguments: Sequence[str]) -> int:
         return _print_version()
     debug = "--debug" in arguments
     try:
-        return _run_command(arguments)
+        return run_command(arguments)
     except ClosedPipe as closed:
         if sys.stdout is not None:
             silence(sys.stdout)
@@ -77,9 +77,17 @@ def command_names() -> list[str]:
     return sorted(path.stem.rstrip("_") for path in folder.glob("*.py") if not path.stem.startswith("_"))
 
 
-def _run_command(arguments: list[str]) -> int:
+def run_command(arguments: list[str]) -> int:
+    """Run one command, and let its errors through.
+
+    Args:
+        arguments: As typed, without the program's name.
+
+    Raises:
+        AttnCliError: What went wrong.
+    """
     if not arguments:
-        return _run_command(["--help"]) or 2  # nothing was asked for, which in a script is a mistake
+        return run_command(["--help"]) or 2  # nothing was asked for, which in a script is a mistake
     if arguments[0] == "help":
         arguments = [*arguments[1:2], "--help"]
     names = command_names()

@@ -41,14 +41,20 @@ KindName = Annotated[
     typer.Option(metavar="KIND", help="encoder, decoder or cross, where a model has several."),
     Choices(KINDS),
 ]
-Numbers = Annotated[str, typer.Option(metavar="N", help="0-based: 3, 0,2,5-7, -1 (last) or all.")]
-NumbersOrMean = Annotated[str, typer.Option(metavar="N", help="0-based: 3, 0,2,5-7, -1 (last), all or mean.")]
+Numbers = Annotated[str, typer.Option(metavar="N", help="0-based: 3, 0,2,5-7, 4-, -1 (last) or all.")]
+NumbersOrMean = Annotated[
+    str, typer.Option(metavar="N", help="0-based: 3, 0,2,5-7, 4-, -1 (last), all or mean.")
+]
+HeadsOrOne = Annotated[
+    str, typer.Option(metavar="N", help="0-based: 3, 0,2,5-7, -1 (last), all, mean, max; or L2H0,L3H5:mean.")
+]
 OneNumber = Annotated[
     str | None,
     typer.Option(metavar="N", help="0-based; -1 is the last. By default where one weight stands out."),
 ]
 QueryTokens = Annotated[
-    str | None, typer.Option(metavar="TOKENS", help="Rows to show, by position or text: 3, 2-5, it, it:2.")
+    str | None,
+    typer.Option(metavar="TOKENS", help="Rows to show, by position or text: 3, 2-5, 4-, it, it:2."),
 ]
 KeyTokens = Annotated[
     str | None, typer.Option(metavar="TOKENS", help="Columns to show, by position or text.")
@@ -69,6 +75,17 @@ Device = Annotated[
 ]
 Offline = Annotated[bool, typer.Option("--offline", help="Do not contact the hub.")]
 
+FieldName = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Lines are JSON objects; this field is the text.")
+]
+PairFieldName = Annotated[
+    str | None, typer.Option(metavar="NAME", help="The field with the second sentence or target text.")
+]
+SkipErrors = Annotated[
+    bool, typer.Option("--skip-errors", help="Exit with 0 even if some lines cannot be used.")
+]
+BatchSize = Annotated[int, typer.Option(metavar="N", min=1, help="Texts at once.")]
+
 Stride = Annotated[
     int | None,
     typer.Option(
@@ -77,6 +94,16 @@ Stride = Annotated[
         help="Read a text that is too long for the model in windows that advance by N tokens.",
     ),
 ]
+Images = Annotated[
+    list[str] | None,
+    typer.Option("--image", metavar="FILE", help="A picture that the text is about; repeatable."),
+    Choices(paths=FILES),
+]
+IMAGE_RULES = (
+    Rule("--image", needs="@pretrained", hint="--model names one"),
+    Rule("--image", excludes="--pair --stride --truncate --fast", hint="leave it out"),
+)
+
 STRIDE_RULES = (
     Rule("--stride", needs="@pretrained", hint="--model names one"),
     Rule(
@@ -296,6 +323,10 @@ class OutputOptions:
             help="Write a file in the format of its ending. Repeatable; - is stdout.",
         ),
     ] = None
+    open: Annotated[
+        bool,
+        typer.Option("--open", help="Open the first file that is written; without -o an HTML page."),
+    ] = False
     color: Annotated[
         str, typer.Option(metavar="WHEN", help="auto, always or never."), Choices(COLOR_CHOICES)
     ] = "auto"

@@ -6,9 +6,12 @@ import errno
 import os
 import stat
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import BinaryIO, cast
 
 from attncli import registry
@@ -21,6 +24,10 @@ from attncli.view import MatrixGrid, View
 
 LARGEST_TEXT = 10_000_000
 """More numbers than this are not written as text unless asked for with --yes-large."""
+
+
+CAUGHT: ContextVar[list[View] | None] = ContextVar("CAUGHT", default=None)
+"""Where set, `deliver` puts the view there and writes nothing: for callers from Python."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +75,8 @@ def plan(output: OutputOptions, view: str, *, default: str = "heatmap") -> Plan:
         raise UsageError(f"--format {asked}: {why}", did_you_mean(asked, ["auto", *formats]))
     outputs = output.output or []
     files = [(Path(name), _format_of_file(name, asked, formats)) for name in outputs if name != "-"]
+    if output.open and not files:
+        files = [(Path(mkdtemp(prefix="attncli-")) / "attncli.html", "html")]
     # A format that was asked for goes to stdout too, unless one of the files has it already.
     only_here = asked != "auto" and asked not in [name for _, name in files]
     to_stdout = only_here or not files or "-" in outputs
@@ -93,6 +102,9 @@ def deliver(view: View, to: Plan, pictures: View | None = None) -> None:
         TooLargeError: So many numbers as text would help nobody.
         WriteError: A file could not be written; none is left half-written.
     """
+    if (caught := CAUGHT.get()) is not None:
+        caught.append(view)
+        return
     if isinstance(view, MatrixGrid):
         refuse_too_many(to, len(view.matrices), len(view.query_tokens), len(view.key_tokens), view.top)
     drawn = view if pictures is None else pictures
@@ -100,6 +112,8 @@ def deliver(view: View, to: Plan, pictures: View | None = None) -> None:
         _write_file(
             path, _render(name, drawn if name in formats_with("draws") else view, _options_for_file(to)), to
         )
+    if to.output.open:
+        _open(to.files[0][0])
     options = _options_for_screen(to)
     if to.stdout is not None:
         shown = drawn if to.stdout in formats_with("draws") else view
@@ -108,6 +122,14 @@ def deliver(view: View, to: Plan, pictures: View | None = None) -> None:
     if (is_bare or to.stdout not in formats_with("notes")) and not to.output.quiet:
         for note in view.header.notes:
             say(f"note: {note}")
+
+
+def _open(path: Path) -> None:
+    """Open a file in the program that the user's desktop has for it."""
+    import typer
+
+    if typer.launch(str(path)) != 0:
+        say(f"note: there is no program to open {safe_label(str(path))} with")
 
 
 def deliver_text(text: str, to: Plan | None = None) -> None:
@@ -192,17 +214,28 @@ def write_whole(path: Path, content: bytes, *, no_clobber: bool = False) -> int:
     Raises:
         WriteError: It could not be written.
     """
-    try:
+    with writing_to(path):
         if _is_special(path):
             with path.open("wb") as stream:
                 stream.write(content)
         else:
             _replace(Path(os.path.realpath(path)), content, no_clobber)
+    return len(content)
+
+
+@contextmanager
+def writing_to(path: Path) -> Iterator[None]:
+    """Turn what goes wrong while a file is written into our errors.
+
+    Raises:
+        WriteError: It could not be written.
+    """
+    try:
+        yield
     except BrokenPipeError as error:
         raise ClosedPipe(f"{safe_label(str(path))} is closed") from error
     except OSError as error:
         raise WriteError(f"{safe_label(str(path))}: {_reason(error)}") from error
-    return len(content)
 
 
 def _replace(path: Path, content: bytes, no_clobber: bool) -> None:

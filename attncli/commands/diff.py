@@ -16,7 +16,7 @@ from attncli.diff.options import DiffOptions, SideOptions
 EXAMPLES = (
     'attncli diff "The animal didn\'t cross the street because it was too tired." '
     '"The animal didn\'t cross the street because it was too wide." -m ./all-minilm-l6-v2',
-    'attncli diff "The cat sat on the mat." -m ./base --other-model ./finetuned --maps 3 -o diff.png',
+    'attncli diff "The cat sat on the mat." -m ./all-minilm-l6-v2 --dtype float32,bfloat16 --maps 3 -o diff.png',
     'attncli diff "The cat sat." -m ./smollm2-135m --dtype float32,bfloat16 --fail-over 0.05',
     'attncli diff "The cat sat." -m ./smollm2-135m --attention sdpa,eager --by max_abs --fail-over 1e-5',
     "attncli diff --file corpus.txt -m ./smollm2-135m --dtype float32,bfloat16",

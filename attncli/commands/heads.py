@@ -24,7 +24,8 @@ EXAMPLES = (
     'attncli heads --file corpus.txt -m ./all-minilm-l6-v2 --where "delimiter > 0.5 and layer < 3" -o heads.png',
     "attncli heads -m ./smollm2-135m --probe induction",
     "attncli heads --file pairs.jsonl -m ./annalog-marian --pair-field target --kind cross --by diagonal",
-    'attncli heads --file corpus.txt -m ./all-minilm-l6-v2 --fail-if "first_token > 0.9 and layer > 2" -q',
+    'attncli heads --file corpus.txt -m ./all-minilm-l6-v2 --fail-if "first_token > 0.99 and layer > 2"',
+    "attncli heads speech.wav -m ./whisper-tiny-en --kind cross --by monotonicity",
     "attncli heads --file new.txt -m ./all-minilm-l6-v2 --compare-to old.json",
 )
 

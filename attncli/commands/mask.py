@@ -12,6 +12,7 @@ import itertools
 from typing import TYPE_CHECKING
 
 from attncli.cli.command import spread
+from attncli.cli.each_line import BatchedLineOptions
 from attncli.cli.options import ModelOptions, OutputOptions, ScratchOptions, TextInput
 from attncli.cli.rules import Rule, check_rules
 from attncli.maps.options import MaskOptions
@@ -26,7 +27,7 @@ EXAMPLES = (
     'attncli mask padding "The animal was too tired." --set pad=3',
     "attncli mask causal --seq-len 4 --key-len 10 --json",
     'attncli mask --model ./smollm2-135m "The animal was too tired." -o mask.svg',
-    'attncli mask --model ./smollm2-135m "The animal was too tired." --expect causal -q > mask.txt',
+    'attncli mask --model ./smollm2-135m "The animal was too tired." --expect causal',
 )
 
 
@@ -35,7 +36,7 @@ _LARGEST_BATCH = 64
 
 
 @spread
-def mask(pattern: MaskOptions, model: ModelOptions, output: OutputOptions) -> None:
+def mask(pattern: MaskOptions, lines: BatchedLineOptions, model: ModelOptions, output: OutputOptions) -> None:
     """Show a mask."""
     from attncli import registry
     from attncli.cli.common import plan_output, tell_next
@@ -43,6 +44,9 @@ def mask(pattern: MaskOptions, model: ModelOptions, output: OutputOptions) -> No
     from attncli.cli.progress import progress
     from attncli.maps.pattern import pattern_view
 
+    if lines.each_line:
+        _each_line(pattern, lines, model, output)
+        return
     plan = plan_output(output, "MatrixGrid")
     if pattern.padded:
         _check_padded(pattern, model, output)
@@ -59,7 +63,7 @@ def mask(pattern: MaskOptions, model: ModelOptions, output: OutputOptions) -> No
 
 def _of_model(pattern: MaskOptions, model: ModelOptions, output: OutputOptions, plan: Plan) -> None:
     """Run a model, show the masks it used, and hold them against what was expected."""
-    from attncli.cli.common import choose_kind, provenance, tell_checks
+    from attncli.cli.common import choose_kind, tell_checks
     from attncli.cli.output import deliver, say
     from attncli.maps.expectation import check_masks, parse_expectation
     from attncli.models.before_loading import Wanted, check_before_loading
@@ -71,36 +75,45 @@ def _of_model(pattern: MaskOptions, model: ModelOptions, output: OutputOptions, 
     expected = [parse_expectation(one) for one in pattern.expect or ()]
     layers = parse_selection(pattern.layer, "layer", no_mean="masks have no mean")
     whole = pattern.stride is None and not model.truncate
-    check_before_loading(model, Wanted(text, pattern.pair, pattern.kind, (layers,), whole=whole))
-    source = open_source(text, pattern.pair, model, ScratchOptions(), output, stride=pattern.stride)
+    read = None if pattern.image else text
+    check_before_loading(model, Wanted(read, pattern.pair, pattern.kind, (layers,), whole=whole))
+    source = open_source(
+        text, pattern.pair, model, ScratchOptions(), output, stride=pattern.stride, images=pattern.image or ()
+    )
     kind = choose_kind(source.kinds, pattern.kind)
 
-    from attncli.maps.views import mask_view, source_title
-    from attncli.observers.masks import MaskOnly
-    from attncli.view import Matrix
+    from attncli.maps.mask import mask_question
 
-    queries, keys = source.axes(kind)
-    kept = MaskOnly(kind, layers, source.depth(kind), len(queries), len(keys))
-    run = source.run([kept])
-    layers.refuse_missing(run, kind, source.depth(kind))
-    tell_checks(run, output)
-    groups = kept.groups()
-    # One mask for several layers is no single layer's; where masks differ, each goes by the first layer that uses it.
-    shared = len(groups) == 1 and len(groups[0][0]) > 1
-    named = [
-        (Matrix(mask[:0].astype("float32"), kind=kind, layer=None if shared else layers[0]), mask)
-        for layers, mask in groups
-    ]
-    facts = [{"layers": list(layers)} for layers, _ in groups]
-    title = f"{source_title(run.source)} · the mask its {kind} attention used"
-    view = mask_view(
-        named, title, queries, keys, provenance(run), source=run.source, notes=run.notes, facts=facts
-    )
-    deliver(view, plan)
+    question, kept = mask_question(source, kind, layers)
+    shown = question.answer(source)
+    tell_checks(shown.run, output)
+    deliver(shown.view, plan)
     if expected:
-        count = check_masks(groups, expected, kind, source.depth(kind), queries, keys)
+        count = check_masks(kept.groups(), expected, kind, source.depth(kind), *source.axes(kind))
         if not output.quiet:
             say(f"note: the masks of {count} layers are as expected")
+
+
+def _each_line(
+    pattern: MaskOptions, lines: BatchedLineOptions, model: ModelOptions, output: OutputOptions
+) -> None:
+    """Show the masks that a model used on each line's text."""
+    from attncli.cli.common import choose_kind
+    from attncli.cli.each_line import run_lines
+    from attncli.observers.selection import parse_selection
+
+    run = run_lines(lines, pattern.file, output, "MatrixGrid")
+    layers = parse_selection(pattern.layer, "layer", no_mean="masks have no mean")
+
+    from attncli.maps.each_line import lines_of_model
+    from attncli.maps.mask import mask_question
+    from attncli.maps.show import Question
+    from attncli.models.opening import Opened
+
+    def ask(source: Opened) -> tuple[Question, int]:
+        return mask_question(source, choose_kind(source.kinds, pattern.kind), layers)[0], 1
+
+    run.through(lines_of_model(model, ScratchOptions(), output, ask, lines.batch_size).answers)
 
 
 def _check_padded(pattern: MaskOptions, model: ModelOptions, output: OutputOptions) -> None:

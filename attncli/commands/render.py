@@ -77,7 +77,7 @@ class RenderOptions:
     def keeps_lists(self) -> bool:
         """Whether lists of strongest keys stay lists: no mean is asked for, and no picked tokens."""
         whole = self.query is None and self.key is None
-        return whole and not any("mean" in asked for asked in (self.layer, self.head))
+        return whole and not any(how in asked for how in ("mean", "max") for asked in (self.layer, self.head))
 
 
 _FACTS = {"heads": "@ranking", "find": "@finding", "diff": "@difference", "bench": "@curves"}

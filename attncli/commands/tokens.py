@@ -1,25 +1,29 @@
-"""attncli tokens: Split a text into a model's tokens and show what each one stands for. Does not load torch."""
+"""attncli tokens: Split a text into a model's tokens and show what each one stands for.
+
+Does not load torch, unless a model's tokenizer is one that transformers has in Python only (ESM, ByT5, XLM, …).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from attncli import __version__
 from attncli.cli.command import spread
+from attncli.cli.each_line import Answer, LineOptions, run_lines
 from attncli.cli.options import ARGV, ModelName, Offline, OutputOptions, PairText, TextInput
 from attncli.errors import ModelError, UsageError
+from attncli.inputs.corpus import Pair
 from attncli.labels import quoted_for_shell, safe_label
 from attncli.record import Provenance, Token, Tokens
 from attncli.view import Column, Header, Table
 
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
-
 EXAMPLES = (
     'attncli tokens "To be, or not to be"',
     'echo "unbelievable!" | attncli tokens - --json',
+    "attncli tokens --each-line --file corpus.txt -m ./smollm2-135m",
 )
 
 COLUMNS = (
@@ -34,6 +38,9 @@ COLUMNS = (
 )
 
 
+Reader = Callable[[str, str | None], Tokens]
+
+
 @dataclass(frozen=True, slots=True)
 class TokenOptions:
     """With which tokenizer."""
@@ -44,12 +51,15 @@ class TokenOptions:
 
 
 @spread
-def tokens(text: TextInput, choice: TokenOptions, output: OutputOptions) -> None:
+def tokens(text: TextInput, choice: TokenOptions, lines: LineOptions, output: OutputOptions) -> None:
     """Split a text into tokens."""
     from attncli.cli.common import plan_output, tell_next
     from attncli.cli.output import deliver
     from attncli.inputs.media import refuse_medium
 
+    if lines.each_line:
+        run_lines(lines, text.file, output, "Table").through(partial(_of_lines, choice))
+        return
     plan = plan_output(output, "Table", default="table")
     read = text.read("tokens")
     refuse_medium(read)
@@ -58,6 +68,19 @@ def tokens(text: TextInput, choice: TokenOptions, output: OutputOptions) -> None
     deliver(tokens_view(read, choice.model, pair=choice.pair, offline=choice.offline, argv=ARGV.get()), plan)
     of_model = f" -m {quoted_for_shell(choice.model)}" if choice.model else ""
     tell_next(f"attncli show TEXT{of_model}", read, plan)
+
+
+def _of_lines(choice: TokenOptions, pairs: Iterator[Pair]) -> Iterator[Answer]:
+    """Yield each line's tokens."""
+    from attncli.inputs.media import refuse_medium
+
+    for line, pair in pairs:
+        try:
+            refuse_medium(line.text)
+            found = tokens_view(line.text, choice.model, pair=pair, offline=choice.offline, argv=ARGV.get())
+            yield Answer((line, pair), found)
+        except UsageError as error:
+            yield Answer((line, pair), error)
 
 
 def tokens_view(
@@ -96,34 +119,58 @@ def tokens_view(
     )
 
 
-def tokenizer_of(model: str, *, offline: bool = False) -> tuple[Tokenizer, tuple[str, ...]]:
-    """Load a model's tokenizer from its folder or the hub's cache, or fetch that one file from the hub.
-
-    Returns:
-        The tokenizer, and a note where `show` may not read it alike.
+def _folder_of(model: str, *, offline: bool) -> Path | None:
+    """Find the folder with a model's ``tokenizer.json``, or fetch that one file from the hub; None if there is none.
 
     Raises:
-        ModelError: It is not available.
+        ModelError: The model is not available.
     """
     from attncli.models.folders import fetch_file, missing_model, resolve_model_folder
-    from attncli.models.rebuilt import complete, note_on_class
-    from attncli.models.tokens import load_tokenizer
 
     folder = resolve_model_folder(model)
-    if folder is None or not (Path(model).expanduser().exists() or (folder / "tokenizer.json").exists()):
-        if offline:
-            raise missing_model(model)
-        folder = fetch_file(model, "tokenizer.json").parent
+    if folder is not None and (folder / "tokenizer.json").exists():
+        return folder
+    if Path(model).expanduser().exists():
+        return None
+    if folder is None and offline:
+        raise missing_model(model)
+    try:
+        return fetch_file(model, "tokenizer.json").parent
+    except ModelError:
+        if folder is None:
+            raise
+        return None
+
+
+@lru_cache(maxsize=1)
+def _reader(name: str, *, offline: bool) -> tuple[Reader, str | None]:
+    """Load what tokenises a text, with a second one; the note is there where `show` may not read it alike.
+
+    A tokenizer without ``tokenizer.json`` is transformers' to make, which takes seconds.
+    """
+    folder = _folder_of(name, offline=offline)
+    if folder is None:
+        from attncli.models.loading import LoadOptions, tokenizer_of
+        from attncli.models.python_tokenizers import read_text
+
+        return partial(read_text, tokenizer_of(name, LoadOptions(offline=offline))), None
+
+    from attncli.models.rebuilt import complete, note_on_class
+    from attncli.models.tokens import load_tokenizer, tokens_from_encoding
+
     tokenizer = load_tokenizer(folder)
     complete(tokenizer, folder)
-    note = note_on_class(tokenizer, folder)
-    return tokenizer, () if note is None else (note,)
+
+    def read(text: str, pair: str | None) -> Tokens:
+        return tokens_from_encoding(tokenizer, tokenizer.encode(text, pair), text=text, pair=pair)
+
+    return read, note_on_class(tokenizer, folder)
 
 
 def _tokens(text: str, model: str | None, pair: str | None, offline: bool) -> tuple[Tokens, tuple[str, ...]]:
     from attncli.models.refusals import refused_as
     from attncli.models.shipped import DEFAULT
-    from attncli.models.tokens import tokens_from_encoding, words_of_text
+    from attncli.models.tokens import words_of_text
     from attncli.models.vocabulary_check import notes_on_pair
 
     if model in (None, "scratch"):
@@ -132,13 +179,13 @@ def _tokens(text: str, model: str | None, pair: str | None, offline: bool) -> tu
         if model == "scratch":
             return words_of_text(text), ("the scratch model's tokens are words and punctuation",)
     name = DEFAULT if model is None else model
-    tokenizer, notes = tokenizer_of(name, offline=offline)
     shown = safe_label(name)
     with refused_as(lambda reason: ModelError(f"{shown}: its tokenizer cannot read this text: {reason}")):
-        encoding, alone = tokenizer.encode(text, pair), tokenizer.encode(text)
-    tokens = tokens_from_encoding(tokenizer, encoding, text=text, pair=pair)
-    if pair is not None:
-        notes = (*notes, *notes_on_pair(tokens_from_encoding(tokenizer, alone, text=text), tokens))
+        read, note = _reader(name, offline=offline)
+        tokens, alone = read(text, pair), None if pair is None else read(text, None)
+    notes = () if note is None else (note,)
+    if alone is not None:
+        notes = (*notes, *notes_on_pair(alone, tokens))
     if model is None:
         notes = (
             *notes,

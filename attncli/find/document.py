@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ def found_of(document: Document, header: Header) -> HeadRanking:
     Args:
         document: The keys of its JSON document, besides those that all documents have.
     """
-    over_pairs = document["by"] == "accuracy"
+    form = _FORMS.get(document["by"], _OF_WORDS)
     heads = document["heads"]
     maps = tuple(map(_map, document["maps"])) if "maps" in document else head_maps(_values(document))
     count = sum(int(np.isfinite(map_.values).sum()) for map_ in maps)
@@ -34,22 +34,36 @@ def found_of(document: Document, header: Header) -> HeadRanking:
     title = how_many(len(shown), max(count, len(heads)), document["by"])
     people = Table(
         replace(header, title=title, notes=()),
-        _PAIR_COLUMNS if over_pairs else _LINK_COLUMNS,
+        form.columns,
         tuple(
-            (rank, head_name(_head(head)), *(_pair_cells if over_pairs else _link_cells)(head, document))
-            for rank, head in enumerate(shown, 1)
+            (rank, head_name(_head(head)), *form.cells(head, document)) for rank, head in enumerate(shown, 1)
         ),
     )
-    names = ("accuracy", "low", "high", "hits", "pairs") if over_pairs else LINK
-    rows = (_share(head["metrics"]["accuracy"]) if over_pairs else _link(head["metrics"]) for head in heads)
     data = Table(
         header,
-        (*LAYER, *map(Column, names)),
-        tuple((*_head(head), *row) for head, row in zip(heads, rows, strict=True)),
+        (*LAYER, *map(Column, form.names)),
+        tuple((*_head(head), *form.numbers(head["metrics"])) for head in heads),
         "heads",
     )
-    tables = (people, _comparison(document, header)) if over_pairs else (people,)
+    tables = (people, *(() if form.beside is None else (form.beside(document, header),)))
     return HeadRanking(header, Column(document["by"]), maps, tables, data, document)
+
+
+@dataclass(frozen=True)
+class _Form:
+    """How one kind of answer is shown.
+
+    Args:
+        columns: For people; `cells` after rank and head.
+        names: For programs; `numbers` after kind, layer and head.
+        beside: What the best head is held against.
+    """
+
+    columns: tuple[Column, ...]
+    cells: Callable[[Document, Document], tuple[object, ...]]
+    names: tuple[str, ...]
+    numbers: Callable[[Document], tuple[object, ...]]
+    beside: Callable[[Document, Header], Table] | None = None
 
 
 def map_entry(map_: HeadMap) -> dict[str, object]:
@@ -147,3 +161,41 @@ def _comparison(document: Document, header: Header) -> Table:
     )
     header = replace(header, title="The best head beside the best constant answer", notes=())
     return Table(header, columns, tuple((texts, what, *_share_cells(share)) for texts, what, share in rows))
+
+
+# Gold alignments
+
+ALIGNED = ("aer", "precision", "recall", "links")
+"""The numbers of how far links agree with gold ones."""
+
+
+def _aligned_cells(head: Document, document: Document) -> tuple[object, ...]:
+    found = head["metrics"]
+    return *(found[name] for name in ALIGNED), document["diagonal"]["aer"] - found["aer"]
+
+
+def _beside_diagonal(document: Document, header: Header) -> Table:
+    best = document["heads"][0]
+    answers = {f"best head, {head_name(_head(best))}": best["metrics"], "the diagonal": document["diagonal"]}
+    columns = (Column("answer"), *map(Column, ALIGNED))
+    rows = tuple((answer, *(found[name] for name in ALIGNED)) for answer, found in answers.items())
+    return Table(replace(header, title="The best head beside the diagonal", notes=()), columns, rows)
+
+
+_OF_WORDS = _Form(_LINK_COLUMNS, _link_cells, LINK, _link)
+_FORMS = {
+    "accuracy": _Form(
+        _PAIR_COLUMNS,
+        _pair_cells,
+        ("accuracy", "low", "high", "hits", "pairs"),
+        lambda metrics: _share(metrics["accuracy"]),
+        _comparison,
+    ),
+    "aer": _Form(
+        (Column("rank"), Column("head"), *map(Column, ALIGNED), Column("below_diagonal")),
+        _aligned_cells,
+        ALIGNED,
+        lambda metrics: tuple(metrics[name] for name in ALIGNED),
+        _beside_diagonal,
+    ),
+}

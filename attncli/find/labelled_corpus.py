@@ -10,13 +10,14 @@ from attncli.cli.common import choose_kind, provenance
 from attncli.cli.options import ScratchOptions
 from attncli.cli.progress import counted
 from attncli.errors import ModelError, UsageError
-from attncli.find.words import Search, require_offsets
+from attncli.find.words import Search
 from attncli.inputs.corpus import BadLine
 from attncli.inputs.labelled_pairs import Pair, PairSet, read_pairs, refuse_lines
 from attncli.labels import safe_label
 from attncli.models.before_loading import check_before_loading
 from attncli.models.opening import Opened, check_reads, load_model, open_source
 from attncli.models.shipped import shipped_models
+from attncli.observers.words import require_offsets
 from attncli.record import Kind, Run, Span, Tokens
 from attncli.view import HeadRanking
 
@@ -174,10 +175,10 @@ def _answers(search: Search, texts: Sequence[Asked], pairs: PairSet) -> tuple[An
             f"a causal model: none of the {len(pairs.pairs)} pairs has its {key} before its {query}",
             "swap them with --reverse",
         )
-    return Answers(tuple(questions), heads, np.concatenate(hits, axis=1)), _together(runs)
+    return Answers(tuple(questions), heads, np.concatenate(hits, axis=1)), together(runs)
 
 
-def _together(runs: Sequence[Run]) -> Run:
+def together(runs: Sequence[Run]) -> Run:
     """Return several runs as one: the first's source, the notes and checks of all."""
     notes = dict.fromkeys(note for run in runs for note in run.notes)
     reports = tuple(report for run in runs for report in run.reports)

@@ -21,6 +21,12 @@ class WordOptions:
             "--examples", excludes="TEXT - --file --from --to --pair", hint="--examples has texts and words"
         ),
         Rule("--reverse", needs="--examples", hint="swap --from and --to"),
+        Rule(
+            "--alignments",
+            excludes="TEXT - --file --from --to --pair --examples",
+            hint="--alignments has texts and words",
+        ),
+        Rule("--threshold", needs="--alignments", hint="leave it out"),
     )
 
     from_: Annotated[
@@ -38,6 +44,16 @@ class WordOptions:
         ),
         Choices(LABELLED_SETS, FILES),
     ] = None
+    alignments: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Gold word alignments: lines text ||| translation ||| 0-0 1-2 (1?2: possible).",
+        ),
+    ] = None
+    threshold: Annotated[
+        float, typer.Option(metavar="W", min=0, max=1, help="With --alignments: least weight that links.")
+    ] = 0.0
     reverse: Annotated[
         bool, typer.Option("--reverse", help="With --examples: swap from and to (verb to object).")
     ] = False

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from attncli.documents.checked import body_of, checked, damaged, header_of
-from attncli.documents.forms.find import FoundLinks, FoundPairs
+from attncli.documents.forms.find import FoundAlignments, FoundLinks, FoundPairs
 from attncli.find.document import found_of
 from attncli.view import HeadRanking
 
@@ -17,9 +17,11 @@ def read_view(parsed: Mapping[str, Any], name: str) -> HeadRanking:
     Raises:
         ReadError: Something in it is not as it should be.
     """
-    document: FoundLinks | FoundPairs
+    document: FoundLinks | FoundPairs | FoundAlignments
     if parsed.get("by") == "accuracy":
         document = checked(parsed, FoundPairs, name)
+    elif parsed.get("by") == "aer":
+        document = checked(parsed, FoundAlignments, name)
     else:
         document = checked(parsed, FoundLinks, name)
     for place, entry in enumerate(document.get("maps", ())):

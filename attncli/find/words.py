@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from attncli.cli.common import choose_kind, provenance
 from attncli.cli.options import ModelOptions, OutputOptions, ScratchOptions
-from attncli.errors import CaptureError, UsageError
+from attncli.errors import UsageError
 from attncli.find.options import FindOptions, WordOptions
 from attncli.labels import quoted_for_shell, safe_label
 from attncli.models.before_loading import Wanted, check_before_loading
 from attncli.models.opening import Opened, open_source
 from attncli.models.shipped import DEFAULT
-from attncli.observers.selection import Selection, parse_selection
+from attncli.observers.selection import Selection, parse_heads
 from attncli.record import Kind, Run, Span, Tokens
 from attncli.view import HeadRanking
 
@@ -40,8 +40,7 @@ class Search:
             UsageError: They do not parse, or ask for a mean.
         """
         why = "find looks at heads one by one"
-        layers = parse_selection(wanted.layer, "layer", no_mean=why)
-        heads = parse_selection(wanted.head, "head", no_mean=why)
+        layers, heads = parse_heads(wanted.layer, wanted.head, no_mean=why)
         return cls(wanted, layers, heads, model, output)
 
     def asked(self, text: str | None = None, find: Callable[[Tokens], object] | None = None) -> Wanted:
@@ -65,7 +64,7 @@ def check_words(words: WordOptions, model: ModelOptions) -> None:
     """
     if model.model == "scratch":
         raise UsageError("find needs a trained model: random weights link no words", "-m names one")
-    if words.examples is not None:
+    if words.examples is not None or words.alignments is not None:
         return
     if words.from_ is None or words.to is None:
         missing = "--from" if words.from_ is None else "--to"
@@ -158,7 +157,7 @@ def _question(
 def _place(tokens: Tokens, texts: Sequence[str], spec: str, option: str) -> tuple[Span, range]:
     """Find a word that the user named: its characters, and the places of its tokens."""
     from attncli.inputs.token_selection import pick_one
-    from attncli.observers.words import places_of, word_starts, word_tokens
+    from attncli.observers.words import places_of, require_offsets, word_starts, word_tokens
 
     require_offsets(tokens)
     span = pick_one(word_tokens(tokens, word_starts(tokens)), tokens, spec, option, texts)
@@ -166,13 +165,3 @@ def _place(tokens: Tokens, texts: Sequence[str], spec: str, option: str) -> tupl
     if places is None:
         raise UsageError(f"{option} {safe_label(spec)}: no token stands for it")
     return span, places
-
-
-def require_offsets(tokens: Tokens) -> None:
-    """Refuse tokens that do not say which characters they stand for.
-
-    Raises:
-        CaptureError: None of them does.
-    """
-    if all(token.special or token.start is None for token in tokens):
-        raise CaptureError("the tokenizer gives no offsets, so that no word can be found")

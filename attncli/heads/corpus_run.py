@@ -17,18 +17,12 @@ from types import FrameType
 from typing import Any
 
 from attncli.errors import CaptureError, ReadError
-from attncli.heads.corpus_state import CorpusState, Pair, Pass, TextSource
-from attncli.inputs.corpus import BadLine
+from attncli.heads.corpus_state import CorpusState, Pass, TextSource
+from attncli.inputs.corpus import BadLine, Pair, cut_into_batches
 from attncli.models.batches import Encoded, ModelBatch
 
 LOOK_AHEAD = 512
 """Lines that are sorted together: enough for batches of like length, and no more memory for a longer corpus."""
-
-MOST_PAIRS = 2**16
-"""A batch has at most so many pairs of places, padding included, unless a single text has more.
-
-So memory does not grow with the longest text until that has 256 tokens; longer batches would be no faster.
-"""
 
 PATIENCE = 64
 """Texts that may fail one after the other before any has worked: then it is the model that does not run.
@@ -212,18 +206,3 @@ def _update(digest: Any, window: Sequence[Pair | BadLine]) -> None:
     for line in window:
         text = f"\x00{line.reason}" if isinstance(line, BadLine) else f"{line[0].text}\x00{line[1]}"
         digest.update(text.encode("utf-8", "surrogatepass") + b"\n")
-
-
-def cut_into_batches(texts: Iterable[Encoded], most: int) -> list[list[Encoded]]:
-    """Sort texts by length and put neighbours together.
-
-    Args:
-        most: Texts in a batch.
-    """
-    batches: list[list[Encoded]] = []
-    for text in sorted(texts, key=lambda text: (text.longest, text.ordinal)):
-        if batches and len(batches[-1]) < most and (len(batches[-1]) + 1) * text.longest**2 <= MOST_PAIRS:
-            batches[-1].append(text)
-        else:
-            batches.append([text])
-    return batches

@@ -10,11 +10,9 @@ from attncli.errors import ReadError
 from attncli.heads.corpus_sums import CorpusSums, LayerSums
 from attncli.heads.running_sums import RunningSums
 from attncli.heads.similarity import HeadOverlap
-from attncli.inputs.corpus import BadLine, Line
+from attncli.inputs.corpus import BadLine, Pair
 from attncli.models.batches import Encoded, ModelBatch
 from attncli.record import AttentionLayer, Kind, Observer, Run
-
-Pair = tuple[Line, str | None]
 
 
 class TextSource(Protocol):

@@ -11,11 +11,12 @@ from torch import Tensor
 
 from attncli.batch import Batch, Shuffled
 from attncli.heads.metrics import weight_on_pairs, wide
-from attncli.heads.metrics_of_block import Measures, attribute, batch_without_specials, evenly, without_keys
+from attncli.heads.metrics_of_block import Measures, attribute, batch_without_specials, evenly
 from attncli.heads.pair_sums import Pairs, PairSums, same_mask, suits
 from attncli.heads.running_sums import Numbers, RunningSums
 from attncli.observers.block_parts import InLayers, Part, heads_in
 from attncli.observers.selection import Selection
+from attncli.observers.without_keys import without_keys
 from attncli.record import AttentionLayer, Kind, Request, WeightBlock
 
 EXCLUDED = "excluded"
@@ -95,7 +96,7 @@ class CorpusSums(InLayers):
         if not self.wants(layer):
             return None
         assert self._batch is not None
-        heads = self.heads.resolve(layer.heads)
+        heads = self.heads.of(layer)
         self._open = _Open(layer, heads, self._sums(len(heads)), self._sums(len(heads)))
         return Request(heads)
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, cast
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
 from attncli import registry
@@ -89,30 +89,6 @@ def evenly(block: WeightBlock) -> WeightBlock:
     heads = tuple(range(even.shape[1]))
     even = even.expand(shape[0], -1, shape[2], -1)
     return replace(block, heads=heads, weights=even, scores=None, sums=None)
-
-
-def without_keys(
-    block: WeightBlock, left_out: Bool[Tensor, "batch key"]
-) -> tuple[WeightBlock, Float[Tensor, "batch heads rows"]]:
-    """Take keys out of a block and give what is left of each row its old sum again.
-
-    Returns:
-        The block, and each row's weight on what was taken out.
-    """
-    out = left_out[:, None, None, block.keys.start : block.keys.stop]
-    dropped = (block.weights @ out.to(block.weights).transpose(-1, -2)).squeeze(-1)
-    total = block.weights.sum(dim=-1)
-    left = block.weights.masked_fill(out, 0.0)
-    rest = left.sum(
-        dim=-1
-    )  # not total − dropped, of which a row that is nearly all on them has few digits left
-    factor = torch.where(
-        rest > 1e-6 * total, total / rest, 0.0
-    )  # a row that was on them alone has nothing left
-    weights = left * factor.unsqueeze(-1)
-    allowed = ~out if block.allowed is None else block.allowed & ~out
-    allowed = allowed.expand(-1, -1, block.weights.shape[2], -1)
-    return replace(block, weights=weights, allowed=allowed, scores=None, sums=None), dropped
 
 
 def batch_without_specials(batch: Batch) -> Batch:

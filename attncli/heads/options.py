@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 import typer
 
 from attncli.cli.choices import Choices, entries_of
-from attncli.cli.options import KindName, Numbers, PairText
+from attncli.cli.options import BatchSize, FieldName, KindName, Numbers, PairFieldName, PairText, SkipErrors
 from attncli.cli.rules import Rule
 
 
@@ -68,17 +68,11 @@ class CorpusOptions:
         Rule("--pair", needs="TEXT", hint="--pair-field names a field of a corpus"),
     )
 
-    field: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Lines are JSON objects; this field is the text.")
-    ] = None
+    field: FieldName = None
     pair: PairText = None
-    pair_field: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The field with the second sentence or target text.")
-    ] = None
-    skip_errors: Annotated[
-        bool, typer.Option("--skip-errors", help="Exit with 0 even if some lines cannot be used.")
-    ] = False
-    batch_size: Annotated[int, typer.Option(metavar="N", min=1, help="Texts at once.")] = 32
+    pair_field: PairFieldName = None
+    skip_errors: SkipErrors = False
+    batch_size: BatchSize = 32
     min_row: Annotated[
         int | None,
         typer.Option(metavar="N", min=0, help="First position that counts as a row; 2 for decoders, else 0."),

@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from attncli.cli.options import ModelOptions, OutputOptions, ScratchOptions, TextInput
 from attncli.errors import UsageError, did_you_mean
-from attncli.models.shipped import DEFAULT, shipped_models
+from attncli.models.shipped import DEFAULT
 
 if TYPE_CHECKING:
     from attncli.heads.changes import OldRun
-    from attncli.heads.corpus_state import Pair, TextSource
+    from attncli.heads.corpus_state import TextSource
     from attncli.heads.options import CorpusOptions, ProbeOptions, RankingOptions
     from attncli.heads.probes import RepeatedTokens
     from attncli.heads.scores import Thresholds
-    from attncli.inputs.corpus import BadLine
+    from attncli.heads.sounds import SoundsRequest
+    from attncli.inputs.corpus import BadLine, Pair
     from attncli.models.batches import RowRule
     from attncli.observers.selection import Selection
     from attncli.record import Kind
@@ -51,6 +52,7 @@ class HeadsRequest:
     settings: Mapping[str, Any]
     state: Mapping[str, Any] | None
     old: tuple[str, OldRun] | None
+    medium: str = "text"
 
 
 class Lines(Protocol):
@@ -79,21 +81,29 @@ def ask(
         AttnCliError: It does not go together, or something is not available.
     """
     from attncli.heads.scores import parse_thresholds
+    from attncli.models.alignment_heads import spelled_out
     from attncli.models.before_loading import Wanted, check_before_loading
-    from attncli.observers.selection import NO_MEAN, parse_selection
+    from attncli.models.opening import is_pretrained
+    from attncli.observers.selection import NO_MEAN, parse_heads
 
     _check_probe(probe, model, scratch)
     thresholds = parse_thresholds(ranking.threshold or ())
-    layers = parse_selection(ranking.layer, "layer", no_mean=NO_MEAN)
-    heads = parse_selection(ranking.head, "head", no_mean=NO_MEAN)
+    layers, heads = parse_heads(ranking.layer, spelled_out(ranking.head, model), no_mean=NO_MEAN)
     by = _metric_to_rank_by(ranking.by, probe, ranking.compare_to)
     old = _old_run(ranking.compare_to)
     state = _resumed(corpus.resume)
-    lines = None if _is_probe(probe) else _lines(text, corpus)
+    sounds = None
+    if is_pretrained(model) and not _is_probe(probe):
+        from attncli.heads.sounds import sounds_of
+
+        sounds = sounds_of(text, ranking, corpus, model, output)
+    lines = None if _is_probe(probe) else (sounds and sounds.lines) or _lines(text, corpus)
     one = lines if isinstance(lines, OneText) and not model.truncate else None
     said, pair = (None, None) if one is None else (one.text, one.pair)
     check_before_loading(model, Wanted(said, pair, ranking.kind, (layers, heads)), scratch)
-    source, drawn, rule, device = _open(lines, corpus, probe, model, scratch, output)
+    source, drawn, rule, device = _open(lines, corpus, probe, model, scratch, output, sounds)
+    if sounds is not None:
+        corpus = sounds.corpus
 
     from attncli.cli.common import choose_kind
     from attncli.models.opening import model_name
@@ -125,6 +135,7 @@ def ask(
     return HeadsRequest(
         source, kind, by, names, thresholds, layers, heads, rule, lines, drawn, device, scratch.seed or 0, corpus,
         settings, None if state is None else state["progress"], old,
+        "text" if sounds is None else "sound",
     )  # fmt: skip
 
 
@@ -182,34 +193,9 @@ class OneText:
         yield Line(1, self.text), self.pair
 
 
-@dataclass(frozen=True)
-class CorpusFile:
-    """A corpus in a file, or on stdin."""
-
-    path: str
-    field: str | None
-    pair_field: str | None
-
-    @property
-    def size(self) -> int | None:
-        """Bytes of a plain file."""
-        from pathlib import Path
-
-        path = Path(self.path).expanduser()
-        return path.stat().st_size if self.path != "-" and path.is_file() else None
-
-    def read(self) -> Iterator[Pair | BadLine]:
-        """Yield line after line."""
-        from attncli.inputs.corpus import read_pairs
-        from attncli.inputs.text import opened
-
-        with opened(self.path) as stream:
-            yield from read_pairs(stream, self.field, self.pair_field)
-
-
 def _lines(text: TextInput, corpus: CorpusOptions) -> Lines:
     """Find what to read: the text, a file, or a pipe."""
-    from attncli.inputs.corpus import DEFAULT_FIELD, field_for
+    from attncli.inputs.corpus import CorpusFile
     from attncli.inputs.media import refuse_medium
 
     if text.text not in (None, "-"):
@@ -226,25 +212,7 @@ def _lines(text: TextInput, corpus: CorpusOptions) -> Lines:
         )
     path = text.file or "-"
     refuse_medium(path)
-    field = field_for(path, corpus.field)
-    if corpus.pair_field is not None and field is None:
-        field = DEFAULT_FIELD
-    found = CorpusFile(path, field, corpus.pair_field)
-    if path != "-":
-        _check_readable(path)
-    return found
-
-
-def _check_readable(path: str) -> None:
-    """Fail before the model is loaded; a named pipe is left alone, since what is read of it is gone."""
-    import os
-    from pathlib import Path
-
-    from attncli.inputs.text import opened
-
-    if not Path(os.path.expanduser(path)).is_fifo():
-        with opened(path) as stream:
-            stream.read(1)
+    return CorpusFile.named(path, corpus.field, corpus.pair_field)
 
 
 def _open(
@@ -254,13 +222,15 @@ def _open(
     model: ModelOptions,
     scratch: ScratchOptions,
     output: OutputOptions,
+    sounds: SoundsRequest | None,
 ) -> tuple[TextSource, RepeatedTokens | None, RowRule, str]:
     """Open the model; give it, the probe's tokens, which rows count, and the device."""
     from attncli.models.batches import RowRule
+    from attncli.models.opening import is_pretrained
 
     rule = RowRule(corpus.min_row)
     paired = corpus.pair is not None or corpus.pair_field is not None
-    if not _is_pretrained(model):
+    if not is_pretrained(model):
         if lines is None:
             from attncli.heads.probes import probe_of_shipped
 
@@ -275,6 +245,8 @@ def _open(
     device = (
         f"cuda:{ranks_from().local}" if model.device == "cuda" and ranks_from().count > 1 else model.device
     )
+    if sounds is not None:
+        return sounds.open(model, output, device, rule), None, rule, device
     check_reads(model, output, lines.text if isinstance(lines, OneText) else None)
     loaded = load_model(model, output, device)
     drawn = drawn_for(Vocabulary.of(loaded), probe, scratch) if lines is None else None
@@ -283,10 +255,6 @@ def _open(
         loaded, rule, paired, truncate=model.truncate, verify=not model.no_verify, fast=model.fast
     )
     return made, drawn, rule, device
-
-
-def _is_pretrained(model: ModelOptions) -> bool:
-    return model.model not in (None, "scratch", *shipped_models())
 
 
 def _text_by_text(

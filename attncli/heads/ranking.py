@@ -57,6 +57,7 @@ class Corpus:
         bad_lines: How many lines could not be used.
         rule: Which rows count, in words.
         probe: ``induction`` where the texts are random tokens.
+        medium: ``sound`` where they are sounds.
     """
 
     texts: int
@@ -66,6 +67,7 @@ class Corpus:
     bad_lines: int
     rule: str
     probe: str | None = None
+    medium: str = "text"
 
 
 def metric_named(by: str, known: Iterable[str], wrong: str = "unknown metric") -> str:
@@ -114,8 +116,8 @@ def ranking_title(
     of = f"{count} {kind} heads" if count != 1 else f"one {kind} head"
     if shown < count:
         of = f"{shown} of {of}"
-    probe = "random repeated tokens" if corpus.probe else f"{corpus.texts:,} texts"
-    texts = probe if corpus.texts != 1 else "one text"
+    probe = "random repeated tokens" if corpus.probe else f"{corpus.texts:,} {corpus.medium}s"
+    texts = probe if corpus.texts != 1 else f"one {corpus.medium}"
     by_text = column.title or column.name.replace("_", " ")
     model = "" if source is None else f"{source_title(source)} · "
     return f"{model}{of} by {by_text} · {texts}"

@@ -163,4 +163,5 @@ def _corpus(document: RankedHeads) -> Corpus:
     saved = document["corpus"]
     texts, tokens, rows = saved["texts"], saved["tokens"], saved["rows"]
     other, bad = saved.get("null_texts", 0), saved.get("bad_lines", 0)
-    return Corpus(texts, tokens, rows, other, bad, saved.get("rule", ""), saved.get("probe"))
+    about = saved.get("rule", ""), saved.get("probe"), saved.get("medium", "text")
+    return Corpus(texts, tokens, rows, other, bad, *about)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from attncli.cli.common import provenance
 from attncli.cli.options import OutputOptions
@@ -22,7 +23,7 @@ from attncli.heads.ranks import Ranks, gather
 from attncli.heads.scores import CHANGES, ROLE, Head
 from attncli.heads.similarity import HeadOverlap
 from attncli.heads.views import Answer, heads_view
-from attncli.inputs.corpus import BadLine
+from attncli.inputs.corpus import BadLine, CorpusFile
 from attncli.labels import safe_label
 from attncli.record import SourceInfo
 
@@ -135,6 +136,11 @@ def _nothing(ledger: CorpusState) -> AttnCliError:
 
 def _answer(ledger: CorpusState, question: HeadsRequest, wanted: RankingRequest) -> Answer:
     heads = heads_of(ledger.tallies, ledger.overlap, question.thresholds)
+    named = getattr(question.source, "alignment_heads", ()) if question.kind == "cross" else ()
+    heads = [
+        replace(head, labels=(*head.labels, "alignment")) if (head.layer, head.head) in named else head
+        for head in heads
+    ]
     source = (
         ledger.run.source
         if ledger.run is not None
@@ -148,6 +154,7 @@ def _answer(ledger: CorpusState, question: HeadsRequest, wanted: RankingRequest)
         ledger.unused_lines,
         _rule(question),
         None if question.probe is None else "induction",
+        question.medium,
     )
     changes = None
     if question.old is not None:
@@ -155,6 +162,8 @@ def _answer(ledger: CorpusState, question: HeadsRequest, wanted: RankingRequest)
         changes = question.old[0], changes_since(heads, question.old[1], by)
         heads = with_changes(heads, changes[1])
     notes = list(ledger.notes or ())
+    if named:
+        notes.append("alignment: heads that the model's generation_config names for its timestamps of words")
     cut = question.source.cut + (0 if question.state is None else int(question.state["cut"]))
     if cut:
         texts = "texts were" if cut > 1 else "text was"
@@ -210,12 +219,10 @@ def _forget_sums(ledger: CorpusState) -> None:
 
 
 def _teller(question: HeadsRequest, output: OutputOptions) -> Callable[[BadLine], None]:
-    name = getattr(question.lines, "path", None)
-    where = "" if name is None else ("stdin " if name == "-" else f"{safe_label(str(name))} ")
-
     def tell(bad: BadLine) -> None:
         if not output.quiet:
-            say(f"{where}line {bad.number}: {bad.reason}")
+            lines = question.lines
+            say(lines.name_of(bad) if isinstance(lines, CorpusFile) else f"line {bad.number}: {bad.reason}")
 
     return tell
 

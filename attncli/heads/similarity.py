@@ -13,10 +13,10 @@ from torch import Tensor
 from attncli import registry
 from attncli.batch import Batch
 from attncli.heads.metrics import PairMetric
-from attncli.heads.metrics_of_block import without_keys
 from attncli.heads.running_sums import Numbers
 from attncli.observers.block_parts import InLayers
 from attncli.observers.selection import Selection
+from attncli.observers.without_keys import without_keys
 from attncli.record import AttentionLayer, Kind, Request, WeightBlock
 
 MOST_VALUES = 2**26
@@ -73,7 +73,7 @@ class HeadOverlap(InLayers):
         if not self.wants(layer):
             return None
         assert self._batch is not None
-        heads = self.heads.resolve(layer.heads)
+        heads = self.heads.of(layer)
         texts, queries = self._batch.rows.shape
         keys = self._batch.keys.ids.shape[1]
         values = len(heads) * len(self._wanted_layers) * texts * queries * keys

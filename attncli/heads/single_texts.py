@@ -63,11 +63,11 @@ class TextByText:
         (encoded,) = texts
         text, other = self._texts[encoded.ordinal]
         opened = self._open(text, other)
-        axes = {kind: _axes(*opened.axes(kind)) for kind in self.kinds}
+        axes = {kind: axes_of(*opened.axes(kind)) for kind in self.kinds}
         batches = {kind: Batch(*pair, _rows(pair[0], kind, self._rule)) for kind, pair in axes.items()}
         shuffled = None
         if shuffle is not None:
-            orders = {id(axis): _order(axis, shuffle + encoded.ordinal)
+            orders = {id(axis): order_of(axis, shuffle + encoded.ordinal)
                       for pair in axes.values() for axis in pair}  # fmt: skip
             shuffled = {
                 kind: Shuffled(orders[id(rows)], orders[id(keys)]) for kind, (rows, keys) in axes.items()
@@ -127,7 +127,8 @@ def _rows(axis: Axis, kind: Kind, rule: RowRule) -> torch.Tensor:
     return ~axis.special & (place >= rule.first_for(kind)) & (place < length - rule.last)
 
 
-def _axes(queries: Tokens, keys: Tokens) -> tuple[Axis, Axis]:
+def axes_of(queries: Tokens, keys: Tokens) -> tuple[Axis, Axis]:
+    """Return what metrics know of the query and key tokens of one text."""
     rows = _axis(queries)
     return rows, rows if keys == queries else _axis(keys)
 
@@ -140,7 +141,7 @@ def _axis(tokens: Tokens) -> Axis:
     return Axis(torch.tensor([ids]), there, torch.tensor([special]), torch.tensor([marks]))
 
 
-def _order(axis: Axis, seed: int) -> torch.Tensor:
+def order_of(axis: Axis, seed: int) -> torch.Tensor:
     """Return an order in which the special tokens stay."""
     length = axis.ids.shape[1]
     order, content = torch.arange(length), (~axis.special[0]).nonzero().squeeze(1)

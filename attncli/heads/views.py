@@ -69,10 +69,12 @@ def _notes(answer: Answer, wanted: RankingRequest) -> list[str]:
         f"named: {THRESHOLD:g} above its baseline{f' ({changed})' if changed else ''} and by "
         f"{STANDARD_ERRORS:g} standard errors (--threshold)"
     )
-    if answer.heads and answer.heads[0].excluded is not None:
-        dropped = [head.excluded for head in answer.heads if head.excluded is not None]
+    dropped = [head.excluded for head in answer.heads if head.excluded is not None]
+    silence = corpus.medium == "sound" and answer.kind != "decoder"
+    if any(dropped) or (dropped and not silence):
+        what = "the silence after a sound is" if silence else "special tokens"
         notes.append(
-            f"special tokens left out as keys: {100 * float(np.mean(dropped)):.0f} % of a row's weight on average over "
+            f"{what} left out as keys: {100 * float(np.mean(dropped)):.0f} % of a row's weight on average over "
             f"{len(dropped)} heads; the rest was scaled to the old sum"
         )
     if corpus.bad_lines:
@@ -103,6 +105,7 @@ def _document(answer: Answer, wanted: RankingRequest, ranked: Ranked) -> dict[st
             "null_texts": corpus.null_texts,
             "bad_lines": corpus.bad_lines,
             "probe": corpus.probe,
+            "medium": corpus.medium,
         },
         "by": wanted.by,
         "where": None if wanted.where is None else wanted.where[1],

@@ -58,4 +58,5 @@ def models_of(medium: str) -> str:
 
 def where_shown(name: str, medium: str) -> str:
     """Return the hint that says which command and models take a picture, or a sound."""
-    return f"attncli show {safe_label(name)} -m NAME shows it, with {models_of(medium)}"
+    beside = f"; beside a text: --image {safe_label(name)}" if medium == "picture" else ""
+    return f"attncli show {safe_label(name)} -m NAME shows it, with {models_of(medium)}{beside}"

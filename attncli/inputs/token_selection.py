@@ -14,7 +14,7 @@ from attncli.segmentation import composed, folded, occurrences, word_spans
 from attncli.written import written
 
 _NUMBER = re.compile(r"-?\d+")
-_RANGE = re.compile(r"(-?\d+)-(-?\d+)")
+_RANGE = re.compile(r"(-?\d+)-(-?\d+)?")
 _OCCURRENCE = re.compile(r"(.+):(\d+)", re.DOTALL)
 _QUOTED = re.compile(r'"([^"]*)"(?::(\d+))?')
 
@@ -28,7 +28,8 @@ Edges = tuple[set[int], set[int]]
 def pick(tokens: Tokens, spec: str) -> tuple[int, ...]:
     """Read what ``--query`` and ``--key`` name, and give the positions in the order named, none twice.
 
-    A comma list of positions (``3``, ``-1`` from the end), ranges (``3-5``, both ends included) and texts.
+    A comma list of positions (``3``, ``-1`` from the end), ranges (``3-5``, both ends included; ``3-`` to the last)
+    and texts.
     A text names the tokens that stand for it, spaces around it aside, in its own case or, where there is
     none, in any: wherever it is a word, a few words or a token. ``it:2`` is its second occurrence.
     Double quotes make anything a text: ``"3"``, ``","``.
@@ -181,7 +182,7 @@ def _positions(tokens: Tokens, item: str) -> Sequence[int]:
         return [_position(tokens, item)]
     ends = _RANGE.fullmatch(item)
     if ends:
-        first, last = (_position(tokens, end) for end in ends.groups())
+        first, last = (_position(tokens, end) for end in ends.groups("-1"))
         if first > last:
             raise UsageError(f"the range {item} runs backwards", f"did you mean {ends[2]}-{ends[1]}?")
         return range(first, last + 1)
@@ -223,7 +224,10 @@ def _runs(tokens: Tokens, wanted: str) -> list[Run]:
 
 
 def _called(tokens: Tokens, wanted: str) -> list[Run]:
-    """Find the tokens whose text in the vocabulary or whose label is this: special ones, blanks, parts of words."""
+    """Find the tokens whose text in the vocabulary or whose label is this: special ones, blanks, parts of words.
+
+    Failing that, those of a part of the text: ``img``, ``generated``.
+    """
     if not wanted.strip():
         return [(token.position,) for token in tokens if token.text == wanted]
     for same in (composed, folded):
@@ -231,7 +235,7 @@ def _called(tokens: Tokens, wanted: str) -> list[Run]:
         found = [t for t in tokens if name in (same(t.text.strip()), same(t.label))]
         if found:
             return [(token.position,) for token in found]
-    return []
+    return [(token.position,) for token in tokens if token.segment == wanted.strip()]
 
 
 def _nearest(tokens: Tokens, wanted: str) -> str | None:

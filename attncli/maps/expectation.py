@@ -229,9 +229,9 @@ def _readable(text: Encoded | BadLine) -> Encoded:
 
 
 def _named(ids: Sequence[int], loaded: Loaded) -> Tokens:
-    from attncli.models.tokens import tokens_from_ids
+    from attncli.models.python_tokenizers import read_ids
 
-    return tokens_from_ids(loaded.tokenizer.backend_tokenizer, ids)
+    return read_ids(loaded.tokenizer, ids)
 
 
 def _refuse_padding(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -29,9 +29,9 @@ ENTRY = Entry(
     summary="a picture, whose patches a model of pictures attends to",
     attributes={
         "suffixes": (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff"),
-        "models": "ViT, DINOv2, CLIP, …",
+        "models": "ViT, DINOv2, CLIP, TrOCR, …",
         "example": "photo.jpg",
-        "takes": ("pixel_values",),
+        "takes": ("pixel_values", "flattened_patches"),
         "towers": True,
     },
 )
@@ -40,6 +40,10 @@ ENTRY = Entry(
 RULE = Rule(
     "--pair --stride --words --generate --chat", excludes="@picture", hint="it is for texts: leave it out"
 )
+WRITING = Rule(
+    "--stride --words --temperature --chat", excludes="@picture", hint="it is for texts: leave it out"
+)
+"""What does not go with a picture that a model writes of."""
 
 
 def open_input(
@@ -59,32 +63,54 @@ def open_input(
         AttnCliError: The picture cannot be read, or an option does not go with it.
     """
     assert model.model is not None
-    check_rules((RULE,), "@picture")
     with progress(f"loading {safe_label(model.model)} …", output):
+        from attncli.models.input_kinds import inputs_of
         from attncli.models.loading import load
 
-        loaded = load(model.model, load_options(model), tokenizer=False)
+        writes = inputs_of(model.model, load_options(model)).writes
+        check_rules((WRITING if writes else RULE,), "@picture")
+        loaded = load(model.model, load_options(model), tokenizer=writes)
     with progress("looking …", output):
+        from attncli.models.captioner import part_that_sees, write_of
         from attncli.models.vision import look_at
+        from attncli.observers.selection import parse_selection
 
-        source, picture = look_at(loaded, Path(path), verify=not model.no_verify)
+        verify = not model.no_verify
+        if writes and choice.kind != "encoder":
+            source, picture = write_of(
+                loaded, Path(path), choice.pair, tokens=writing.generate, verify=verify
+            )
+            return OpenedInput(source, choice, _over(picture, source, choice))
+        layers = parse_selection(choice.layer or "all", "layer")
+        part = part_that_sees(loaded) if writes else loaded
+        source, picture = look_at(part, Path(path), layers=layers, verify=verify)
     tokens = source.axes("encoder")[0]
+    draws = formats_with("draws").issuperset(formats)
     if choice.query is not None and choice.query.lower() == _CLASS and tokens[0].special:
         choice = replace(choice, query="0")
-    elif not choice.asks_for_rows and choice.pool is None and formats_with("draws").issuperset(formats):
+    elif picture is not None and not choice.asks_for_rows and choice.pool is None and draws:
         choice = replace(choice, query=str(_default_query(picture, len(tokens))))
-    return OpenedInput(source, choice, partial(_lay_over, picture, source, choice))
+    return OpenedInput(source, choice, _over(picture, source, choice))
+
+
+def _over(
+    picture: Picture | None, source: Opened, choice: ShowOptions
+) -> Callable[[MatrixGrid], MatrixGrid] | None:
+    return None if picture is None else partial(_lay_over, picture, source, choice)
 
 
 def _lay_over(picture: Picture, source: Opened, choice: ShowOptions, view: MatrixGrid) -> MatrixGrid:
-    """Lay one query's weights over the picture, where all patches are keys."""
-    queries, keys = source.axes("encoder")
-    if view.pooled is not None or view.key_tokens != keys:
+    """Lay one query's weights over the picture, or each written token's of one head, where all patches are keys."""
+    patches = source.axes("encoder")[1]
+    if view.pooled is not None or view.key_tokens != patches:
         return view
-    if len(view.query_tokens) == 1 or (view.query_tokens == queries and not choice.asks_for_rows):
-        place = 0 if len(view.query_tokens) == 1 else _default_query(picture, len(keys))
-        return replace(view, picture=replace(picture, query=place))
-    return view
+    if len(view.query_tokens) == 1:
+        return replace(view, picture=replace(picture, query=0))
+    if choice.asks_for_rows:
+        return view
+    if view.query_tokens == patches:
+        return replace(view, picture=replace(picture, query=_default_query(picture, len(patches))))
+    return replace(view, picture=replace(picture, query=None)) if len(view.matrices) == 1 else view
 
 
 def _default_query(picture: Picture, tokens: int) -> int:

@@ -7,9 +7,12 @@ from typing import Annotated, ClassVar
 
 import typer
 
-from attncli.cli.choices import Choices, entries_of, settings_of
+from attncli.cli.choices import FILES, Choices, entries_of, settings_of
 from attncli.cli.options import (
+    IMAGE_RULES,
     STRIDE_RULES,
+    HeadsOrOne,
+    Images,
     KeyTokens,
     KindName,
     Numbers,
@@ -30,13 +33,16 @@ class ShowOptions:
 
     rules: ClassVar = (
         *STRIDE_RULES,
+        *IMAGE_RULES,
         Rule("--query", excludes="--rows", hint="give one of them"),
+        Rule("--spans", excludes="--rows --query --key --words --pool", hint="--spans shows whole spans"),
+        Rule("--reverse", needs="--join", hint="add --join grow-diag"),
     )
 
     pair: PairText = None
     kind: KindName = None
     layer: NumbersOrMean = "all"
-    head: NumbersOrMean = "all"
+    head: HeadsOrOne = "all"
     query: QueryTokens = None
     key: KeyTokens = None
     rows: Annotated[
@@ -53,9 +59,36 @@ class ShowOptions:
     words: Annotated[
         bool, typer.Option("--words", help="Merge word pieces: sum over keys, mean over query rows.")
     ] = False
+    spans: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOW|FILE",
+            help="Sum over keys, mean over rows, of each segment, sentence or line, or of spans that a file names.",
+        ),
+        Choices(("segment", "sentence", "line"), FILES),
+    ] = None
+    threshold: Annotated[
+        float, typer.Option(metavar="W", min=0, max=1, help="-f pharaoh: least weight that links two words.")
+    ] = 0.0
+    join: Annotated[
+        str | None,
+        typer.Option(metavar="HOW", help="-f pharaoh: both directions: intersection, union or grow-diag."),
+        Choices(("intersection", "union", "grow-diag")),
+    ] = None
+    reverse: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="--join: the pharaoh line of the model that translates back."),
+    ] = None
+    exclude_special: Annotated[
+        bool, typer.Option("--exclude-special", help="Leave special tokens out as keys, and scale the rest.")
+    ] = False
+    exclude_first: Annotated[
+        bool, typer.Option("--exclude-first", help="Leave the first token out as a key, and scale the rest.")
+    ] = False
     top: Annotated[
         int | None, typer.Option(metavar="K", min=1, help="List only the K strongest keys of each row.")
     ] = None
+    image: Images = None
 
     @property
     def asks_for_rows(self) -> bool:
@@ -74,13 +107,17 @@ class MaskOptions:
             hint="with --model, mask takes one text and no sizes or settings",
         ),
         Rule("--layer", needs="--model", unless="all", hint="for a pattern's own layer: --set layer=N"),
-        Rule("--kind --pair --stride --expect --padded", needs="--model", hint="--model names one"),
+        Rule(
+            "--kind --pair --stride --expect --padded --each-line", needs="--model", hint="--model names one"
+        ),
         Rule("--padded", needs="--expect", hint=_PADDED),
         Rule("--padded", needs="--file", hint=_PADDED),
         Rule("--padded", excludes="NAME -", hint=_PADDED),
+        Rule("--padded --expect", excludes="--each-line"),
         Rule("TEXT", excludes="--file", hint="give one of them"),
         Rule("TEXT --file", excludes="--seq-len --key-len", hint="give one of them"),
         *STRIDE_RULES,
+        *IMAGE_RULES,
     )
 
     name: Annotated[
@@ -117,6 +154,7 @@ class MaskOptions:
     kind: KindName = None
     layer: Numbers = "all"
     stride: Stride = None
+    image: Images = None
     expect: Annotated[
         list[str] | None,
         typer.Option(

@@ -14,7 +14,7 @@ from attncli.documents.numbers import filled
 from attncli.errors import UsageError
 from attncli.inputs.token_selection import pick
 from attncli.maps.views import source_title, what_is_shown
-from attncli.observers.selection import Selection, parse_selection
+from attncli.observers.selection import Selection, parse_heads
 from attncli.record import Tokens
 from attncli.view import NO_COLUMN, Matrix, MatrixGrid
 
@@ -32,30 +32,52 @@ def choose_heads(grid: MatrixGrid, layer: str, head: str) -> MatrixGrid:
     """
     if (layer, head) == ("all", "all"):
         return grid
-    layers, heads = parse_selection(layer, "layer"), parse_selection(head, "head")
-    order = places(layers, [m.layer for m in grid.matrices])
-    kept = [index for index, m in enumerate(grid.matrices) if m.layer in order]
-    kept.sort(key=lambda index: order[grid.matrices[index].layer])
-    order = places(heads, [grid.matrices[index].head for index in kept])
-    kept = [index for index in kept if grid.matrices[index].head in order]
-    # Sorting is stable: within a layer the heads come in their order, and the layers stay in theirs.
-    kept = [
-        index
-        for _, same in groupby(kept, key=lambda index: grid.matrices[index].layer)
-        for index in sorted(same, key=lambda index: order[grid.matrices[index].head])
-    ]
+    layers, heads = parse_heads(layer, head)
+    kept = _named(heads, grid.matrices) if heads.named else _in_layers(layers, heads, grid.matrices)
     matrices = tuple(grid.matrices[index] for index in kept)
     facts = tuple(grid.facts[index] for index in kept) if grid.facts else ()
-    if grid.pooled is not None and grid.pooled.how == "max" and (heads.mean or layers.mean):
+    how = None if grid.pooled is None else grid.pooled.how
+    wanted = {heads.merged, "mean" if layers.mean else ""} - {"", how}
+    if how is not None and wanted:
         raise UsageError(
-            "a mean needs all weights, but only each map's largest were saved",
-            "save the run again, with the mean or with --pool mean",
+            f"the {min(wanted)} of heads or layers needs all weights, but only each cell's {how} was saved",
+            f"save the run again, with the {min(wanted)} or with --pool {min(wanted)}",
         )
-    if heads.mean:
-        matrices, facts = _means(matrices, lambda m: (m.kind, m.layer), "head"), ()
+    if heads.merged and heads.named:
+        matrices, facts = (
+            _merged(matrices, lambda m: m.kind, heads.merged, ("layer", "head"), heads.label),
+            (),
+        )
+    elif heads.merged:
+        matrices, facts = _merged(matrices, lambda m: (m.kind, m.layer), heads.merged, ("head",)), ()
     if layers.mean:
-        matrices, facts = _means(matrices, lambda m: (m.kind, m.head), "layer"), ()
+        matrices, facts = _merged(matrices, lambda m: (m.kind, m.head), "mean", ("layer",)), ()
     return _retitled(replace(grid, matrices=matrices, facts=facts))
+
+
+def _named(heads: Selection, matrices: Sequence[Matrix]) -> list[int]:
+    """Return the places of heads that are named with their layers."""
+    found = {(matrix.layer, matrix.head): index for index, matrix in enumerate(matrices)}
+    for layer, head in heads.named:
+        if (layer, head) not in found:
+            raise UsageError(f"--head L{layer}H{head}: not in the run")
+    order = list(dict.fromkeys(layer for layer, _ in heads.named))
+    return [found[site] for site in sorted(heads.named, key=lambda site: order.index(site[0]))]
+
+
+def _in_layers(layers: Selection, heads: Selection, matrices: Sequence[Matrix]) -> list[int]:
+    """Return the places of some heads of some layers, in the order asked for."""
+    order = places(layers, [m.layer for m in matrices])
+    kept = [index for index, m in enumerate(matrices) if m.layer in order]
+    kept.sort(key=lambda index: order[matrices[index].layer])
+    order = places(heads, [matrices[index].head for index in kept])
+    kept = [index for index in kept if matrices[index].head in order]
+    # Sorting is stable: within a layer the heads come in their order, and the layers stay in theirs.
+    return [
+        index
+        for _, same in groupby(kept, key=lambda index: matrices[index].layer)
+        for index in sorted(same, key=lambda index: order[matrices[index].head])
+    ]
 
 
 def choose_tokens(grid: MatrixGrid, query: str | None, key: str | None) -> MatrixGrid:
@@ -119,7 +141,7 @@ def places(selection: Selection, saved: Sequence[int | str | None]) -> dict[int 
         return {index: rank for rank, index in enumerate(have)}
     numbers = [index for index in have if isinstance(index, int)]
     if not numbers:
-        only = "their mean" if "mean" in have else "none"
+        only = next((f"their {how}" for how in ("mean", "max") if how in have), "none")
         raise UsageError(f"--{selection.what}: the run has no single {selection.what}s ({only} was saved)")
     chosen: dict[int | str | None, int] = {}
     for first, last in selection.ranges:
@@ -163,23 +185,37 @@ def _columns(tokens: Tokens, spec: str | None, what: str) -> list[int]:
     return found
 
 
-def _means(matrices: Sequence[Matrix], same: Callable[[Matrix], object], what: str) -> tuple[Matrix, ...]:
-    """Average matrices that are alike but for their head, or their layer."""
+def _merged(
+    matrices: Sequence[Matrix],
+    same: Callable[[Matrix], object],
+    how: str,
+    over: Sequence[str],
+    label: str | None = None,
+) -> tuple[Matrix, ...]:
+    """Take the mean, or the largest, of matrices that are alike but for their head, or their layer.
+
+    Args:
+        over: What they differ in.
+        label: What to call the result.
+    """
     groups: dict[object, list[Matrix]] = {}
     for matrix in matrices:
         groups.setdefault(same(matrix), []).append(matrix)
-    if what == "layer" and len({len(group) for group in groups.values()}) > 1:
+    if over == ("layer",) and len({len(group) for group in groups.values()}) > 1:
         raise UsageError("layers differ in their heads, so there is no mean over layers", "add --head mean")
-    return tuple(_mean(group, what) for group in groups.values())
+    return tuple(replace(_one(group, how, over), label=label) for group in groups.values())
 
 
-def _mean(group: Sequence[Matrix], what: str) -> Matrix:
-    values = np.stack([m.values for m in group]).mean(axis=0)
+def _one(group: Sequence[Matrix], how: str, over: Sequence[str]) -> Matrix:
+    stacked = np.stack([m.values for m in group])
+    values = stacked.mean(axis=0) if how == "mean" else stacked.max(axis=0)
     masks = [m.allowed for m in group if m.allowed is not None]
     allowed = np.logical_or.reduce(masks) if len(masks) == len(group) else None
-    if what == "head":
-        return replace(group[0], values=values, allowed=allowed, head="mean", kv_head=None)
-    return replace(group[0], values=values, allowed=allowed, layer="mean")
+    changed: dict[str, Any] = dict.fromkeys(over, how)
+    if len({m.layer for m in group}) == 1 and "head" in over:
+        changed["layer"] = group[0].layer
+    kv_head = None if "head" in over else group[0].kv_head
+    return replace(group[0], values=values, allowed=allowed, kv_head=kv_head, **changed)
 
 
 def _retitled(grid: MatrixGrid) -> MatrixGrid:

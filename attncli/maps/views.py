@@ -216,8 +216,10 @@ def what_is_shown(matrices: Sequence[Matrix], kind: str) -> str:
     if len(matrices) != 1:
         return f"{_OF_KIND[kind]}, {len(matrices)} heads"
     only = matrices[0]
-    layer = "mean of layers" if only.layer == "mean" else f"layer {only.layer}"
-    head = "mean of heads" if only.head == "mean" else f"head {only.head}"
+    if only.label is not None:
+        return f"{_OF_KIND[kind]}, {only.label}"
+    layer = f"{only.layer} of layers" if isinstance(only.layer, str) else f"layer {only.layer}"
+    head = f"{only.head} of heads" if isinstance(only.head, str) else f"head {only.head}"
     return f"{_OF_KIND[kind]} {layer} {head}"
 
 

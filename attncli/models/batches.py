@@ -17,14 +17,14 @@ from attncli.models.loading import Loaded
 from attncli.models.prepared_text import (
     Prepared,
     check_takes_text,
-    check_tokenizer,
     start_token,
     token_limit,
     tokenize,
     without_row,
 )
 from attncli.models.pretrained import PretrainedSource
-from attncli.models.tokens import positions, tokens_from_ids
+from attncli.models.python_tokenizers import read_ids
+from attncli.models.tokens import positions
 from attncli.record import Kind, Observer, Run
 from attncli.segmentation import is_punctuation
 
@@ -135,7 +135,6 @@ class BatchedModel:
     def __post_init__(self) -> None:
         model = self.loaded.model
         check_takes_text(self.loaded)
-        check_tokenizer(self.loaded)
         self.two_stacks = bool(model.config.is_encoder_decoder)
         self.kinds: tuple[Kind, ...] = ("encoder", "decoder", "cross") if self.paired else ("encoder",)
         if not self.two_stacks:
@@ -287,8 +286,7 @@ class BatchedModel:
         """Return which ids are nothing but punctuation marks."""
         new = [one for one in torch.unique(ids).tolist() if one >= 0 and one not in self._marks]
         if new:
-            backend = self.loaded.tokenizer.backend_tokenizer
-            for token in tokens_from_ids(backend, new):
+            for token in read_ids(self.loaded.tokenizer, new):
                 assert token.id is not None
                 self._marks[token.id] = not token.special and is_punctuation(token.text)
         marks = {one for one, is_mark in self._marks.items() if is_mark}

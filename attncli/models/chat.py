@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
-from attncli.errors import CaptureError, UsageError
+from attncli.errors import CaptureError, ModelError, UsageError
 from attncli.models.loading import Loaded
 from attncli.models.prepared_text import Prepared, prepare, tokenize
+from attncli.models.python_tokenizers import is_fast
 from attncli.record import Tokens
 
 Message = dict[str, str]
@@ -47,6 +48,11 @@ def prepare_chat(loaded: Loaded, text: str, system: str | None = None, *, trunca
         raise UsageError("the text is empty: there is nothing to attend to")
     conversation = converse(loaded, text, system)
     prepared = prepare(loaded, conversation.text, truncate=truncate, specials=False)
+    if not is_fast(loaded.tokenizer):
+        raise ModelError(
+            f"--chat: {loaded.name}'s tokenizer does not say which tokens are whose",
+            "leave --chat out and write the conversation into the text",
+        )
     made = tokenize(loaded, text=conversation.text, add_special_tokens=False, return_offsets_mapping=True)
     starts = [start for start, _ in made["offset_mapping"]]
     marked = {kind: _marked(tokens, conversation, starts) for kind, tokens in prepared.queries.items()}

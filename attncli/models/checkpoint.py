@@ -138,6 +138,7 @@ def check_filled(
     if needed:
         stored = _tensors(folder, needed)
         needed = [key for key in needed if not _is_computed(stored.get(key))]
+        needed = [key for key in needed if not _is_output_table(model, stored.get(key))]
     if needed:
         raise ModelError(
             f"{name}: the model does not take {len(needed)} of the checkpoint's weights ({_listed(needed)})",
@@ -218,6 +219,15 @@ def _belongs_to_a_part(model: Any, key: str) -> bool:
     if module is root or isinstance(module, nn.ModuleList):
         return False
     return own not in module._buffers and own != "mask_token"
+
+
+def _is_output_table(model: Any, tensor: Tensor | None) -> bool:
+    """Return whether a tensor gives each token of the vocabulary its score, as a language-model head does.
+
+    Checkpoints of text models with a vision tower may hold it inside their text part, where it is no longer.
+    """
+    table = getattr(model.get_input_embeddings(), "weight", None)
+    return tensor is not None and table is not None and tensor.shape == table.shape
 
 
 def _is_computed(tensor: Tensor | None) -> bool:

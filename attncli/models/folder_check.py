@@ -68,7 +68,7 @@ def check_gguf(name: str) -> None:
         if find_spec(package) is None:
             raise ModelError(
                 f"{safe_label(name)}: GGUF files need {package}, which is not installed",
-                f"pip install {package}",
+                'pip install "attncli[gguf]"',
             )
 
 

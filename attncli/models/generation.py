@@ -24,16 +24,18 @@ from attncli.labels import fit, safe_label
 from attncli.models.loading import Loaded
 from attncli.models.prepared_text import ENCODER_ALONE, Prepared, start_token, token_limit
 from attncli.models.pretrained import PretrainedSource
+from attncli.models.python_tokenizers import read_ids
 from attncli.models.stepping import (
     Around,
     cache_name,
     explained,
     keeps_cache,
     last_row_alone,
+    of_pictures,
     replay,
 )
-from attncli.models.tokens import tokens_from_ids
 from attncli.record import AttentionLayer, Kind, Observer, Request, Run, Token, Tokens, WeightBlock
+from attncli.view import Picture
 
 _LONGEST_NOTE = 400
 
@@ -75,6 +77,11 @@ class GeneratedSource:
     def kinds(self) -> tuple[Kind, ...]:
         """The kinds of attention that the steps have."""
         return self.whole.kinds
+
+    @property
+    def pictures(self) -> tuple[Picture, ...]:
+        """Each view of each picture that the text has."""
+        return self.whole.pictures
 
     def depth(self, kind: Kind) -> int:
         """Return the number of layers of the stack that has this kind of attention."""
@@ -164,7 +171,7 @@ def _generate(loaded: Loaded, inputs: Mapping[str, Tensor], start: Tensor, sampl
         if name := cache_name(loaded.model):  # the library's own is as deep as the encoder
             settings[name] = EncoderDecoderCache(DynamicCache(), DynamicCache())
     else:
-        settings |= {"input_ids": start, "attention_mask": torch.ones_like(start)}
+        settings |= {"input_ids": start, "attention_mask": torch.ones_like(start), **of_pictures(inputs)}
     devices = [loaded.device] if loaded.device.type == "cuda" else []
     with explained(loaded), last_row_alone(loaded.model), torch.random.fork_rng(devices):
         torch.manual_seed(sampling.seed)
@@ -177,12 +184,16 @@ def _start(loaded: Loaded, prepared: Prepared, given: Sequence[int]) -> tuple[Te
     if not loaded.model.config.is_encoder_decoder:
         return prepared.inputs["input_ids"], prepared.queries["decoder"]
     numbers = list(given) or [start_token(loaded)]
+    return torch.tensor([numbers], device=loaded.device), start_tokens(loaded, numbers)
+
+
+def start_tokens(loaded: Loaded, numbers: Sequence[int]) -> Tokens:
+    """Return the tokens that a decoder starts from, by their ids."""
     pieces = [str(loaded.tokenizer.convert_ids_to_tokens(one)) for one in numbers]
-    tokens = tuple(
+    return tuple(
         Token(place, one, piece, safe_label(piece), special=True, piece=piece, sequence=None)
         for place, (one, piece) in enumerate(zip(numbers, pieces, strict=True))
     )
-    return torch.tensor([numbers], device=loaded.device), tokens
 
 
 def _check_room(loaded: Loaded, prompt: int, tokens: int) -> None:
@@ -197,11 +208,13 @@ def _check_room(loaded: Loaded, prompt: int, tokens: int) -> None:
 
 def _whole(loaded: Loaded, prepared: Prepared, start: Tensor, prompt: Tokens, ids: Sequence[int]) -> Prepared:
     """Make prompt and written tokens ready together."""
-    tokens = (*_marked(prompt), *_written_tokens(loaded, prompt, ids))
+    tokens = (*marked(prompt), *written_tokens(loaded, prompt, ids))
     all_ids = torch.cat([start, torch.tensor([list(ids)], dtype=start.dtype, device=start.device)], dim=1)
     if not loaded.model.config.is_encoder_decoder:
-        inputs: Mapping[str, Tensor] = {"input_ids": all_ids, "attention_mask": torch.ones_like(all_ids)}
-        return Prepared(inputs, {"decoder": tokens}, {"decoder": tokens}, prepared.notes)
+        whole = {"input_ids": all_ids, "attention_mask": torch.ones_like(all_ids)}
+        whole |= of_pictures(prepared.inputs, all_ids.shape[1])
+        axes: dict[Kind, Tokens] = {"decoder": tokens}
+        return Prepared(whole, axes, axes, prepared.notes, pictures=prepared.pictures)
     source = prepared.queries["encoder"]
     queries: dict[Kind, Tokens] = {"encoder": source, "decoder": tokens, "cross": tokens}
     keys: dict[Kind, Tokens] = {"encoder": source, "decoder": tokens, "cross": source}
@@ -209,15 +222,17 @@ def _whole(loaded: Loaded, prepared: Prepared, start: Tensor, prompt: Tokens, id
     return Prepared({**prepared.inputs, "decoder_input_ids": all_ids}, queries, keys, notes)
 
 
-def _marked(prompt: Tokens) -> Tokens:
+def marked(prompt: Tokens) -> Tokens:
+    """Return tokens with the note that they were there before the model wrote."""
     return tuple(replace(token, segment=token.segment or "prompt") for token in prompt)
 
 
-def _written_tokens(loaded: Loaded, prompt: Tokens, ids: Sequence[int]) -> Tokens:
+def written_tokens(loaded: Loaded, prompt: Tokens, ids: Sequence[int]) -> Tokens:
+    """Return the tokens that a model wrote after a prompt."""
     before = [
         token.id for token in prompt[-1:] if token.id is not None
     ]  # a piece may go on with the prompt's last word
-    tokens = tokens_from_ids(loaded.tokenizer.backend_tokenizer, [*before, *ids])[len(before) :]
+    tokens = read_ids(loaded.tokenizer, [*before, *ids])[len(before) :]
     return tuple(
         replace(token, position=len(prompt) + index, segment="generated")
         for index, token in enumerate(tokens)

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from attncli.capture.module_stack import ATTENTION_CLASS
+from attncli.models.towers import main_input
 
 _TOKENS = 8
 _SAMPLES = 8000
@@ -177,7 +178,7 @@ def _digests(output: Any) -> Iterator[bytes]:
 
 def small_inputs(model: Any) -> Iterator[dict[str, Tensor]]:
     """Yield small inputs that a model's forward pass may take, the likeliest first."""
-    main = str(getattr(model, "main_input_name", "input_ids"))
+    main = main_input(model)
     config = model.config.get_text_config()
     vocabulary = int(getattr(config, "vocab_size", None) or _TOKENS)
     ids = (torch.arange(_TOKENS) + 5)[None] % vocabulary

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext, redirect_stderr
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.util import find_spec
@@ -18,45 +19,14 @@ from attncli.models import refusals
 from attncli.models.adapters import WITHOUT, Adapter, fetch_adapter, find_adapter
 from attncli.models.folder_check import check_folder, check_gguf, check_tokenizer_files
 from attncli.models.folders import is_gguf, may_reach_hub, missing_model, resolve_model_folder
+from attncli.models.load_options import LoadOptions as LoadOptions
 from attncli.models.refusals import Asked, no_head
-from attncli.models.towers import check_whole, has_towers, tower
+from attncli.models.towers import class_of, has_towers, mark_as_two_stacks, tower, writes_of_pictures
 from attncli.models.vocabulary_check import check_vocabulary
 from attncli.record import Kind
 
 DTYPES = ("auto", "float32", "bfloat16", "float16", "float64")
 DEVICE_MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
-
-
-@dataclass(frozen=True, slots=True)
-class LoadOptions:
-    """How to load a model.
-
-    Args:
-        revision: Branch, tag or commit on the hub.
-        dtype: ``float32``, ``bfloat16``, ``float16``, or ``auto``: float32 on a CPU, the checkpoint's own elsewhere.
-        device: A torch device; nothing moves by itself.
-        attention: transformers' implementation to run (``sdpa``, ``eager``, …); the model's default where None.
-        trust_remote_code: Whether code that comes with the model may run.
-        allow_pickle: Whether weights may be unpickled, which can run any code.
-        offline: Whether the hub must not be asked.
-        head: Whether the model is to predict tokens, so that its language-model head is wanted too.
-        device_map: Spreads the model over several devices and the disk, by accelerate: ``auto`` or another of
-            `DEVICE_MAPS`, or a device for each part's name; `device` is then not used.
-        offload_folder: Where parts that are on disk are written.
-        adapter: Whether an adapter beside the weights, or in their place, is applied; else its base model is loaded.
-    """
-
-    revision: str | None = None
-    dtype: str = "auto"
-    device: str = "cpu"
-    attention: str | None = None
-    trust_remote_code: bool = False
-    allow_pickle: bool = False
-    offline: bool = False
-    head: bool = False
-    device_map: str | Mapping[str, str | int] | None = None
-    offload_folder: str | None = None
-    adapter: bool = True
 
 
 @dataclass(frozen=True)
@@ -107,7 +77,21 @@ class Loaded:
         return ", ".join(dict.fromkeys(names)) or str(self.model.device)
 
 
+KEPT: ContextVar[dict[object, Loaded] | None] = ContextVar("KEPT", default=None)
+"""Where set, what was loaded is put there, and taken from there when it is asked for again."""
+
+
 def load(name: str, options: LoadOptions | None = None, *, tokenizer: bool = True) -> Loaded:
+    """Load a model, or take it from `KEPT`; see `load_afresh`."""
+    kept, place = KEPT.get(), (name, repr(options or LoadOptions()), tokenizer)
+    if kept is None:
+        return load_afresh(name, options, tokenizer=tokenizer)
+    if place not in kept:
+        kept[place] = load_afresh(name, options, tokenizer=tokenizer)
+    return kept[place]
+
+
+def load_afresh(name: str, options: LoadOptions | None = None, *, tokenizer: bool = True) -> Loaded:
     """Load a model by folder, by name from the hub's cache, or from the hub.
 
     Args:
@@ -153,6 +137,20 @@ def _load(name: str, options: LoadOptions, tokenizer: bool, picture: bool) -> Lo
         made = _load_tokenizer(folder or name, options) if tokenizer else None
         model, notes = _load_model(folder or name, options, picture=picture)
     return Loaded(name, model, made, options, folder, notes=notes)
+
+
+def tokenizer_of(name: str, options: LoadOptions) -> Any:
+    """Load a model's tokenizer alone.
+
+    Raises:
+        ModelError: It is not available.
+    """
+    folder = resolve_model_folder(name, options.revision or "main")
+    if folder is None and (options.offline or not may_reach_hub()):
+        raise missing_model(name)
+    _quiet_transformers()
+    with _translated(name, options):
+        return _load_tokenizer(folder or name, options)
 
 
 def config_of(name: str, options: LoadOptions) -> Any:
@@ -259,9 +257,7 @@ def _load_model(where: str | Path, options: LoadOptions, *, picture: bool) -> tu
         keywords |= {"device_map": options.device_map, "offload_folder": options.offload_folder}
     config = AutoConfig.from_pretrained(_place(where), **_common(where, options))
     name = safe_label(str(where))
-    in_towers = not options.head and has_towers(config)
-    if in_towers:
-        check_whole(config, name)
+    in_towers = not options.head and has_towers(config) and not writes_of_pictures(config)
     check_quantisation(config, where if isinstance(where, Path) else None, name)
     with whole_report():
         model, report = _model_class(config, options).from_pretrained(
@@ -275,6 +271,7 @@ def _load_model(where: str | Path, options: LoadOptions, *, picture: bool) -> tu
         raise no_head(name)
     more = further_layers(model, report["unexpected_keys"])
     notes = (f"the checkpoint has more layers than config.json names ({min(more)}, …)",) if more else ()
+    mark_as_two_stacks(model)
     if in_towers:
         model = tower(model, name, picture=picture)
     return (model if options.device_map is not None else model.to(options.device)).eval(), notes
@@ -282,12 +279,16 @@ def _load_model(where: str | Path, options: LoadOptions, *, picture: bool) -> tu
 
 def _model_class(config: Any, options: LoadOptions) -> Any:
     from transformers import AutoModel, AutoModelForCausalLM, AutoModelForSeq2SeqLM
+    from transformers import AutoModelForImageTextToText as ImageText
     from transformers import AutoModelForSpeechSeq2Seq as Speech
 
-    if not options.head:
-        return AutoModel
+    whole = class_of(config)
+    if not options.head or type(config) not in AutoModel._model_mapping:
+        return AutoModel if whole is None else whole
     if type(config) in Speech._model_mapping:
         return Speech
+    if type(config) in ImageText._model_mapping and not config.is_encoder_decoder:
+        return ImageText
     return AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
 
 
@@ -299,8 +300,9 @@ def _check_device_map(options: LoadOptions) -> None:
         hint = did_you_mean(options.device_map, DEVICE_MAPS)
         raise UsageError(f"--device-map {options.device_map}: unknown device map", hint)
     if find_spec("accelerate") is None:
-        hint = "pip install accelerate (or attncli[big])"
-        raise UsageError("--device-map needs accelerate, which is not installed", hint)
+        raise UsageError(
+            "--device-map needs accelerate, which is not installed", 'pip install "attncli[big]"'
+        )
 
 
 def _place(where: str | Path) -> str | Path:

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
+from attncli import registry
 from attncli.cli.options import GenerationOptions, ModelOptions, OutputOptions, ScratchOptions
 from attncli.cli.output import say
 from attncli.cli.progress import progress
@@ -18,8 +19,6 @@ from attncli.record import Kind, Observer, Run, Tokens
 
 if TYPE_CHECKING:
     from attncli.models.loading import Loaded, LoadOptions
-
-_WHISPER = "for sounds, attncli supports only Whisper models"
 
 
 class Opened(Protocol):
@@ -47,10 +46,12 @@ def open_source(
     output: OutputOptions,
     writing: GenerationOptions | None = None,
     stride: int | None = None,
+    images: Sequence[str] = (),
 ) -> Opened:
     """Open what the user named: a pretrained model, one that comes with attncli, or the untrained one.
 
     Args:
+        images: Names of the pictures that the text is about.
         writing: What the model is to write, and whether the text is a message to it.
         stride: By how many tokens windows advance over a text that is longer than the model reads.
 
@@ -70,6 +71,14 @@ def open_source(
         return _open_shipped(name, text, pair, model)
     assert model.model is not None
     check_reads(model, output, text)
+    if images:
+        with _loading(model, output):
+            from attncli.models.image_text import open_image_text
+
+            seed, verify = scratch.seed or 0, not model.no_verify
+            return open_image_text(
+                model.model, load_options(model), text, images, writing, seed, verify=verify
+            )
     if writing is not None and (writing.generate or writing.chat):
         return _open_writer(text, model, scratch.seed or 0, output, writing)
     if stride is not None:
@@ -109,8 +118,17 @@ def medium_for(text: str, model: ModelOptions, output: OutputOptions) -> str | N
         return None
     who = f"{safe_label(text)} is a {medium}, and {safe_label(model.model)} ({takes.family})"
     if takes.mixed:
-        raise UsageError(f"{who} takes it together with a text only, which attncli cannot show yet")
+        raise UsageError(f"{who} takes it together with a text only", _with_text(text, medium))
     raise UsageError(f"{who} takes {takes}", f"name {models_of(medium)}")
+
+
+def _with_text(name: str, medium: str) -> str | None:
+    """Return the hint that says how a picture goes with a text."""
+    return (
+        None
+        if medium != "picture"
+        else f'try: attncli show "What is this?" --image {safe_label(name)} -m NAME'
+    )
 
 
 def check_reads(model: ModelOptions, output: OutputOptions, text: str | None = None) -> None:
@@ -131,9 +149,8 @@ def check_reads(model: ModelOptions, output: OutputOptions, text: str | None = N
         return
     check_exists(text or "")
     name = safe_label(model.model)
-    hint = f"try: attncli show photo.jpg --model {name}" if "picture" in takes.files else _WHISPER
-    if takes.family == "whisper":
-        hint = f"try: attncli show speech.wav --model {name}"
+    examples = [registry.entries("inputs")[kind].attributes["example"] for kind in takes.files]
+    hint = f"try: attncli show {examples[0]} --model {name}" if examples else None
     what = " or ".join(f"a {kind}" for kind in takes.files) or "other inputs"
     raise UsageError(f"this model takes {what}, not a text: {name} ({takes.family})", hint)
 
@@ -174,6 +191,11 @@ def _open_shipped(name: str, text: str, pair: str | None, model: ModelOptions) -
     from attncli.models.trained import TrainedSource
 
     return TrainedSource(name, text, pair, truncate=model.truncate, verify=not model.no_verify)
+
+
+def is_pretrained(model: ModelOptions) -> bool:
+    """Return whether a pretrained model was named, and none that comes with attncli."""
+    return model.model not in (None, "scratch", *shipped_models())
 
 
 def load_model(model: ModelOptions, output: OutputOptions, device: str | None = None) -> Loaded:

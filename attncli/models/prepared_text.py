@@ -14,10 +14,13 @@ from attncli.labels import safe_label
 from attncli.models import position_limits as limits
 from attncli.models.before_loading import too_long
 from attncli.models.loading import Loaded
+from attncli.models.python_tokenizers import leads_back, read_tokens
 from attncli.models.refusals import refused_as
-from attncli.models.tokens import positions, tokens_from_encoding
+from attncli.models.tokens import positions
+from attncli.models.towers import main_input
 from attncli.models.vocabulary_check import notes_on_pair, notes_on_text
 from attncli.record import Kind, Token, Tokens
+from attncli.view import Picture
 
 ENCODER_ALONE = "only the encoder ran: --pair gives the target text, for decoder and cross-attention"
 """The note of an encoder–decoder that was given no target text."""
@@ -32,6 +35,7 @@ class Prepared:
         queries: Query tokens by kind of attention; the kinds are those that the pass will have.
         keys: Key tokens by kind.
         notes: What was cut off, and the like.
+        pictures: Each view of each picture among the tokens.
         encoder_only: Whether just the encoder of an encoder–decoder runs, since there is no target text.
     """
 
@@ -40,6 +44,7 @@ class Prepared:
     keys: Mapping[Kind, Tokens]
     notes: tuple[str, ...] = ()
     encoder_only: bool = False
+    pictures: tuple[Picture, ...] = ()
 
 
 def prepare(
@@ -57,8 +62,21 @@ def prepare(
     if loaded.model.config.is_encoder_decoder:
         return _prepare_two_stacks(loaded, text, pair, truncate)
     encoding, tokens, notes = encode(loaded, text, pair, truncate=truncate, specials=specials)
+    _check_marks(loaded, encoding["input_ids"])
     kind = loaded.kind
     return Prepared(encoding, {kind: tokens}, {kind: tokens}, notes)
+
+
+def _check_marks(loaded: Loaded, ids: Tensor) -> None:
+    """Refuse a text that says where a picture stands, where there is none.
+
+    Raises:
+        UsageError: It does.
+    """
+    number = getattr(loaded.model.config, "image_token_id", None)
+    if isinstance(number, int) and bool((ids == number).any()):
+        mark = safe_label(str(loaded.tokenizer.convert_ids_to_tokens(number)))
+        raise UsageError(f"the text has {mark} in it, and no picture was given", "--image FILE names one")
 
 
 def check_takes_text(loaded: Loaded, text: str | None = None) -> None:
@@ -70,25 +88,11 @@ def check_takes_text(loaded: Loaded, text: str | None = None) -> None:
     Raises:
         UsageError: The text is empty, or the model takes none.
     """
-    takes = getattr(loaded.model, "main_input_name", "input_ids")
+    takes = main_input(loaded.model)
     if takes != "input_ids":
         raise UsageError(f"{loaded.name} ({loaded.family}) takes {takes}, not text")
     if text == "":
         raise UsageError("the text is empty: there is nothing to attend to")
-
-
-def check_tokenizer(loaded: Loaded) -> None:
-    """Refuse a tokenizer that does not say where its tokens stand in the text.
-
-    Raises:
-        ModelError: It does not.
-    """
-    if not getattr(loaded.tokenizer, "is_fast", False):
-        kind = type(loaded.tokenizer).__name__
-        raise ModelError(
-            f"{loaded.name}: its tokenizer ({kind}) has no fast form, which says where tokens stand in the text",
-            "attncli cannot show this model's texts",
-        )
 
 
 def from_inputs(
@@ -112,13 +116,13 @@ def _prepare_two_stacks(loaded: Loaded, text: str, pair: str | None, truncate: b
     if not pair:
         raise UsageError("--pair is empty: the decoder has nothing to read")
     target, target_tokens, target_notes = encode(loaded, pair, truncate=truncate, target=True)
-    ids, target_tokens = _decoder_input(loaded, target["input_ids"], target_tokens)
+    ids, target_tokens = decoder_input(loaded, target["input_ids"], target_tokens)
     queries: dict[Kind, Tokens] = {"encoder": source_tokens, "decoder": target_tokens, "cross": target_tokens}
     keys: dict[Kind, Tokens] = {"encoder": source_tokens, "decoder": target_tokens, "cross": source_tokens}
     return Prepared({**source, "decoder_input_ids": ids}, queries, keys, (*notes, *target_notes))
 
 
-def _decoder_input(loaded: Loaded, ids: Tensor, tokens: Tokens) -> tuple[Tensor, Tokens]:
+def decoder_input(loaded: Loaded, ids: Tensor, tokens: Tokens) -> tuple[Tensor, Tokens]:
     """Return what the decoder reads to predict a target: the start token, then the target without its last token.
 
     A tokenizer that begins with the start token by itself has done so already.
@@ -167,7 +171,7 @@ def encode(
     """
     limit = limits.NO_LIMIT if whole else token_limit(loaded, target=target)
     texts: dict[str, Any] = {"text_target": text} if target else {"text": text, "text_pair": pair}
-    texts["add_special_tokens"] = specials
+    texts |= {"add_special_tokens": specials, "return_special_tokens_mask": True}
     made = tokenize(loaded, **texts, return_tensors="pt")
     notes: tuple[str, ...] = ()
     length = made["input_ids"].shape[1]
@@ -185,12 +189,15 @@ def encode(
         raise ModelError(
             f"{loaded.name}: {lacking}", "its tokenizer was extended and the model was not: leave it out"
         )
-    check_tokenizer(loaded)
-    backend = loaded.tokenizer.backend_tokenizer
-    tokens = tokens_from_encoding(backend, made.encodings[0], text=text, pair=pair)
+    tokens = read_tokens(loaded.tokenizer, made, text, pair)
+    if target and not leads_back(loaded.tokenizer, tokens):
+        raise ModelError(
+            f"{loaded.name}: its tokenizer has other ids for the target's pieces, and does not say them",
+            "leave --pair out: the encoder is shown; or let the model write with --generate",
+        )
     if pair is not None:
-        alone = loaded.tokenizer(text, verbose=False, add_special_tokens=specials).encodings[0]
-        notes += tuple(notes_on_pair(tokens_from_encoding(backend, alone, text=text), tokens))
+        alone = tokenize(loaded, **texts | {"text_pair": None}, return_tensors="pt")
+        notes += tuple(notes_on_pair(read_tokens(loaded.tokenizer, alone, text), tokens))
     notes += tuple(notes_on_text(tokens, text, pair, loaded.tokenizer.unk_token_id))
     accepted = ("input_ids", "attention_mask", "token_type_ids")
     device = loaded.device

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -17,9 +17,11 @@ from attncli.capture.layers import Stacks, layer_classes, without_softmax
 from attncli.errors import CaptureError
 from attncli.labels import in_ranges, safe_label
 from attncli.models.loading import Loaded, LoadOptions, load
+from attncli.models.loops import layers_run, loops
 from attncli.models.prepared_text import Prepared, prepare
 from attncli.record import KINDS, Kind, Observer, Run, SourceInfo, Tokens
 from attncli.registry import Entry
+from attncli.view import Picture
 
 ENTRY = Entry(
     name="pretrained",
@@ -46,6 +48,7 @@ class PretrainedSource:
     stack: str = ""
     block_bytes: int = BLOCK_BYTES
     fast: bool = False
+    _ran: dict[Kind, int] = field(default_factory=dict)
 
     @cached_property
     def stacks(self) -> Stacks:
@@ -63,9 +66,20 @@ class PretrainedSource:
         """The kinds of attention that this pass will have."""
         return tuple(kind for kind in KINDS if kind in self.prepared.queries)
 
+    @property
+    def pictures(self) -> tuple[Picture, ...]:
+        """Each view of each picture that the text has."""
+        return self.prepared.pictures
+
     def depth(self, kind: Kind) -> int:
-        """Return the number of layers of the stack that has this kind of attention."""
-        return self.stacks.depth(kind)
+        """Return the number of layers of the stack that has this kind of attention; those that loop count each time."""
+        depth = self.stacks.depth(kind)
+        return max(depth, self._looped(kind)) if loops(self.loaded.model.config) else depth
+
+    def _looped(self, kind: Kind) -> int:
+        if kind not in self._ran:
+            self._ran[kind] = layers_run(self.loaded.model, self.stacks, kind)
+        return self._ran[kind]
 
     def axes(self, kind: Kind) -> tuple[Tokens, Tokens]:
         """Return the query and key tokens of a kind of attention."""
@@ -148,10 +162,12 @@ class PretrainedSource:
     def _forward(self, model: Any, **options: Any) -> Any:
         module = model.get_encoder() if self.prepared.encoder_only else model
         try:
-            return module(**self.prepared.inputs, **options)
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(0)  # some hide patches at random: the same ones each time
+                return module(**self.prepared.inputs, **options)
         except torch.OutOfMemoryError:
             raise
-        except (TypeError, ValueError, IndexError, RuntimeError) as error:
+        except (TypeError, ValueError, LookupError, AttributeError, AssertionError, RuntimeError) as error:
             reason = " ".join(str(error).split())[:200]
             raise CaptureError(f"{self.loaded.family} does not run on this input: {reason}") from error
 
@@ -253,4 +269,6 @@ def without_cache(model: Any) -> Iterator[None]:
 
 
 def _batch(inputs: Mapping[str, Tensor]) -> int:
+    if "input_ids" not in inputs and any(name.endswith("grid_thw") for name in inputs):
+        return 1  # the patches of all pictures stand in one row
     return next((tensor.shape[0] for tensor in inputs.values() if tensor.dim() > 1), 1)

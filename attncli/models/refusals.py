@@ -11,11 +11,12 @@ from pathlib import Path
 from attncli.errors import AttnCliError, ModelError, ReadError, UsageError
 from attncli.labels import safe_label
 from attncli.memory import is_out_of_memory
-from attncli.models.folders import missing_model
+from attncli.models.folders import is_gguf, missing_model
 from attncli.versions import too_old
 
 _SENTENCE = re.compile(r"(.+?[.!?])(?= [^a-z]|$)")
 _INSTALL = re.compile(r"pip install [\w\[\].,=<>~ -]*[\w\]]")
+_NEEDED = re.compile(r"(?:need to install|requires the|be able to load:?) ([\w-]+)|([\w-]+) is required")
 _ARCHITECTURE = re.compile(r"model type `([^`]*)`")
 _CONFIG_CLASS = re.compile(r"Unrecognized configuration class <class '[\w.]*\.(\w+)'>")
 _LONGEST = 300
@@ -121,6 +122,9 @@ def _known(name: str, text: str, error: Exception, asked: Asked) -> AttnCliError
     """Return the error for what users meet often."""
     if isinstance(error, ImportError) and (command := _INSTALL.search(text)):
         return ModelError(f"{name}: {first_sentence(error)}", command[0])
+    if isinstance(error, ImportError) and (found := _NEEDED.search(text)):
+        package = (found[1] or found[2]).lower()
+        return ModelError(f"{name}: it needs {package}, which is not installed", f"pip install {package}")
     if "gated repo" in text:
         return ModelError(
             f"{name}: the model is gated", "log in with `hf auth login` after access was granted"
@@ -166,6 +170,9 @@ def _of_the_config(name: str, text: str) -> ModelError | None:
 def _unknown(name: str, error: Exception) -> ModelError:
     if isinstance(error, OSError) and not Path(name).expanduser().exists():
         return missing_model(name, "the hub did not answer, or does not have it")
+    if is_gguf(name):
+        told = f"{safe_label(name)}: no GGUF file that can be read, or cut short: {first_sentence(error)}"
+        return ModelError(told, "download it again")
     old = too_old()
     told = f"{safe_label(name)}: transformers cannot load it: {first_sentence(error)}"
     return ModelError(told, old and f"attncli {old}")

@@ -15,6 +15,9 @@ from attncli.models.loading import Loaded
 
 Around = Callable[[int], AbstractContextManager[None]]
 
+_ALWAYS = {"input_ids", "attention_mask", "position_ids"}
+_OF_TEXT = {*_ALWAYS, "token_type_ids"}
+
 
 def replay(
     loaded: Loaded, inputs: Mapping[str, Tensor], start: Tensor, written: Sequence[int], around: Around
@@ -28,6 +31,7 @@ def replay(
         CaptureError: The model does not run so.
     """
     model, cache, seen, name = loaded.model, None, 0, "input_ids"
+    pictures = {} if model.config.is_encoder_decoder else of_pictures(inputs, start.shape[1])
     known = inspect.signature(model.forward).parameters
     common: dict[str, Any] = {"use_cache": True}
     with explained(loaded), last_row_alone(model):
@@ -38,10 +42,11 @@ def replay(
                 common["encoder_outputs"] = model.get_encoder()(**source)
             common["attention_mask"] = source.get("attention_mask")
         for feed in (start, *(torch.full_like(start[:, :1], one) for one in written)):
+            more = {} if seen else pictures
             if not model.config.is_encoder_decoder:
-                common |= _places(known, start, seen, feed.shape[1])
+                common |= _places(known, start, seen, feed.shape[1], pictures=bool(pictures))
             with around(seen):
-                outputs = model(**{name: feed}, **{str(cache_name(model)): cache}, **common)
+                outputs = model(**{name: feed}, **{str(cache_name(model)): cache}, **common, **more)
             cache = _cache_of(outputs)
             seen += feed.shape[1]
 
@@ -66,13 +71,39 @@ def _cache_of(outputs: Any) -> Any:
     return getattr(outputs, "past_key_values", getattr(outputs, "cache", None))
 
 
-def _places(known: Collection[str], like: Tensor, seen: int, new: int) -> dict[str, Tensor]:
+def of_pictures(inputs: Mapping[str, Tensor], length: int | None = None) -> dict[str, Tensor]:
+    """Return the inputs that a text with pictures has besides its ids; none where it has no pictures.
+
+    Args:
+        length: How long the text is to be: what a model writes is text, and so of kind 0; what is after it is cut off.
+    """
+    if inputs.keys() <= _OF_TEXT:
+        return {}
+    return {
+        name: torch.nn.functional.pad(value, (0, length - value.shape[-1]))
+        if name.endswith("type_ids") and length is not None
+        else value
+        for name, value in inputs.items()
+        if name not in _ALWAYS
+    }
+
+
+def _places(
+    known: Collection[str], like: Tensor, seen: int, new: int, *, pictures: bool
+) -> dict[str, Tensor | None]:
     """Return positions and mask of a step, as the library's own generation gives them.
 
-    A model left to count by its cache may be wrong where its first layer keeps none (Bamba).
+    A model left to count by its cache may be wrong where its first layer keeps none (Bamba). Where a text has pictures,
+    positions are the model's to count (Qwen2-VL), which takes a mask for that of the new tokens.
+
+    Args:
+        pictures: Whether the text has some.
     """
     places = torch.arange(seen, seen + new, device=like.device)[None]
-    given = {"position_ids": places, "attention_mask": torch.ones_like(like[:, :1]).expand(-1, seen + new)}
+    mask = torch.ones_like(like[:, :1]).expand(-1, seen + new)
+    given: dict[str, Tensor | None] = {"position_ids": places, "attention_mask": mask}
+    if pictures:
+        given = {"attention_mask": None if seen else mask}
     return {name: value for name, value in given.items() if name in known}
 
 
@@ -98,12 +129,12 @@ def last_row_alone(model: Any) -> Iterator[None]:
 
 
 @contextmanager
-def explained(loaded: Loaded) -> Iterator[None]:
+def explained(loaded: Loaded, failure: str = "does not generate step by step") -> Iterator[None]:
     """Yield a failure of the model in our words."""
     try:
         yield
     except torch.OutOfMemoryError:
         raise
-    except (TypeError, ValueError, IndexError, RuntimeError) as error:
+    except (TypeError, ValueError, LookupError, AttributeError, AssertionError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:200]
-        raise CaptureError(f"{loaded.family} does not generate step by step: {reason}") from error
+        raise CaptureError(f"{loaded.family} {failure}: {reason}") from error

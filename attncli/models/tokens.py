@@ -5,7 +5,8 @@ Only the `tokenizers` library is needed, and only where a model's tokenizer is u
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,7 +57,7 @@ def tokens_from_encoding(
     Args:
         encoding: What `tokenizer` made of `text` (and `pair`).
     """
-    reader = _Reader(tokenizer)
+    reader = TokenReader(_vocabulary(tokenizer))
     texts = (text, pair or "")
     tokens: list[Token] = []
     # Each attribute of an encoding copies the whole list, so all are read once.
@@ -75,14 +76,7 @@ def tokens_from_encoding(
 
 def tokens_from_ids(tokenizer: Tokenizer, ids: Iterable[int]) -> Tokens:
     """Return what each of some ids stands for, where there is no text to point into (a generated output)."""
-    reader = _Reader(tokenizer)
-    tokens: list[Token] = []
-    for position, number in enumerate(ids):
-        if number in reader.specials:
-            tokens.append(reader.special(position, number))
-        else:
-            tokens.append(reader.token(position, number, None, None, tokens[-1] if tokens else None, 0))
-    return tuple(tokens)
+    return TokenReader(_vocabulary(tokenizer)).of_ids(ids)
 
 
 def positions(count: int) -> Tokens:
@@ -108,25 +102,61 @@ def words_of_text(text: str) -> Tokens:
     return tuple(tokens)
 
 
-class _Reader:
-    """Makes tokens of one tokenizer's ids."""
+@dataclass(frozen=True)
+class Vocabulary:
+    """What is asked of a tokenizer about single ids.
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        self.tokenizer = tokenizer
-        self.dialect: Dialect = dialect_of(tokenizer)
-        added = tokenizer.get_added_tokens_decoder()
-        self.added = {number: entry.content for number, entry in added.items()}
-        self.specials = {number for number, entry in added.items() if entry.special}
-        self.unknown = getattr(tokenizer.model, "unk_token", None)
+    Args:
+        added: The tokens that were added to the model's own, as texts.
+        specials: The ids of special tokens.
+        unknown: The piece that stands for what the vocabulary does not have.
+        piece: Returns the piece of an id, None where there is none.
+    """
+
+    dialect: Dialect
+    added: Mapping[int, str]
+    specials: frozenset[int]
+    unknown: str | None
+    piece: Callable[[int], str | None]
+
+
+def _vocabulary(tokenizer: Tokenizer) -> Vocabulary:
+    added = tokenizer.get_added_tokens_decoder()
+    return Vocabulary(
+        dialect=dialect_of(tokenizer),
+        added={number: entry.content for number, entry in added.items()},
+        specials=frozenset(number for number, entry in added.items() if entry.special),
+        unknown=getattr(tokenizer.model, "unk_token", None),
+        piece=tokenizer.id_to_token,
+    )
+
+
+class TokenReader:
+    """Makes tokens of one vocabulary's ids."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self.vocabulary = vocabulary
+
+    def of_ids(self, ids: Iterable[int]) -> Tokens:
+        """Return what each of some ids stands for, where there is no text to point into."""
+        tokens: list[Token] = []
+        for position, number in enumerate(ids):
+            if number in self.vocabulary.specials:
+                tokens.append(self.special(position, number))
+            else:
+                tokens.append(self.token(position, number, None, None, tokens[-1] if tokens else None, 0))
+        return tuple(tokens)
 
     def is_typed_special(self, number: int, there: str) -> bool:
-        """Whether the text itself has a special's name in it.
+        """Return whether the text itself has a special's name in it.
 
         An unknown word is a special id too, but stands for a part of the text.
         """
-        return number in self.specials and there.strip() == self.added[number]
+        known = self.vocabulary
+        return number in known.specials and there.strip() == known.added[number]
 
     def special(self, position: int, number: int) -> Token:
+        """Return a token that the tokenizer has added to the text."""
         piece = self._piece(number)
         return Token(position, number, piece, safe_label(piece), special=True, piece=piece, sequence=None)
 
@@ -138,8 +168,15 @@ class _Reader:
         span: tuple[int, int] | None,
         previous: Token | None,
         sequence: int,
+        piece: str | None = None,
     ) -> Token:
-        piece = self._piece(number)
+        """Return a token of the text.
+
+        Args:
+            span: Where it stands in `text`, if that is known.
+            piece: Its piece, where the id alone does not tell it.
+        """
+        piece = self._piece(number) if piece is None else piece
         decoded = self._decoded(number, piece, text[slice(*span)] if text is not None and span else None)
         start, end = (None, None) if text is None or span is None else _widened(text, span, decoded, previous)
         return Token(
@@ -155,22 +192,25 @@ class _Reader:
         )
 
     def _piece(self, number: int) -> str:
-        piece = self.tokenizer.id_to_token(number)
+        piece = self.vocabulary.piece(number)
         return f"<{number}>" if piece is None else str(piece)
 
     def _decoded(self, number: int, piece: str, there: str | None) -> Piece:
-        if number in self.added or piece == self.unknown:
+        if number in self.vocabulary.added or piece == self.vocabulary.unknown:
             return Piece(piece, closes=True)
-        if self.dialect.plain and there:
+        if self.vocabulary.dialect.plain and there:
             return Piece(there)
-        return decode(piece, self.dialect)
+        return decode(piece, self.vocabulary.dialect)
 
     def _goes_on(self, previous: Token | None) -> bool:
-        """Whether a piece goes on inside a word, in a vocabulary that marks the ends of words."""
-        end = self.dialect.word_end
-        if not end or previous is None or previous.special or previous.id in self.added:
+        """Whether a piece goes on inside a word, in a vocabulary that marks the ends of words, or all pieces before."""
+        end, goes_on = self.vocabulary.dialect.word_end, self.vocabulary.dialect.goes_on
+        if not (end or goes_on) or previous is None or previous.special:
             return False
-        return not (previous.piece or "").endswith(end)
+        if previous.id in self.vocabulary.added:
+            return False
+        before = previous.piece or ""
+        return before.endswith(goes_on) if goes_on else not before.endswith(end)
 
 
 def _label(decoded: Piece, *, inside: bool) -> str:

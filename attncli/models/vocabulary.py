@@ -29,6 +29,8 @@ class Dialect:
         byte_fallback: ``<0xE2>`` is one byte.
         continuation: What a piece inside a word starts with (``##``); empty where there is no such mark.
         word_end: What the last piece of a word ends with (``</w>``); empty where there is no such mark.
+        goes_on: What all other pieces of a word end with (``@@``); empty where there is no such mark.
+        byte_characters: Each character is the byte of its number (ByT5).
     """
 
     byte_level: bool = False
@@ -36,6 +38,8 @@ class Dialect:
     byte_fallback: bool = False
     continuation: str = ""
     word_end: str = ""
+    goes_on: str = ""
+    byte_characters: bool = False
 
     @property
     def plain(self) -> bool:
@@ -90,11 +94,12 @@ def decode(piece: str, dialect: Dialect) -> Piece:
     >>> decode("ðŁ", Dialect(byte_level=True)).loose.hex()
     'f09f'
     """
-    mark, end = dialect.continuation, dialect.word_end
+    mark, end, goes_on = dialect.continuation, dialect.word_end, dialect.goes_on
     inside = bool(mark) and piece.startswith(mark) and piece != mark
     closes = bool(end) and piece.endswith(end)
     bare = piece.removeprefix(mark) if inside else piece
     bare = bare.removesuffix(end) if closes else bare
+    bare = bare.removesuffix(goes_on) if bare != goes_on else bare
     raw = _raw_bytes(bare, dialect)
     try:
         return Piece(raw.decode(), inside=inside, closes=closes)
@@ -107,6 +112,8 @@ def _raw_bytes(bare: str, dialect: Dialect) -> bytes:
         alphabet = _bytes_by_character()
         # A character outside the alphabet can only come from a piece that was added as plain text.
         return b"".join(alphabet.get(character) or character.encode() for character in bare)
+    if dialect.byte_characters:
+        return bare.encode("latin-1", "replace")
     single = _BYTE_PIECE.fullmatch(bare) if dialect.byte_fallback else None
     if single:
         return bytes.fromhex(single[1])

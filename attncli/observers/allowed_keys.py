@@ -46,14 +46,14 @@ class AllowedSpans(InLayers):
         """Ask for the chosen heads and rows."""
         if not self.wants(layer):
             return None
-        return Request(self.heads.resolve(layer.heads), self._rows)
+        return Request(self.heads.of(layer), self._rows)
 
     def update(self, block: WeightBlock) -> None:
         """Keep the runs of a block's rows; heads that share a mask share them."""
         if block.allowed is None or block.allowed.shape[1] == 1:
             self._keep(block, None, 0)
             return
-        places = heads_in(block, self.heads.resolve(block.layer.heads))[1]
+        places = heads_in(block, self.heads.of(block.layer))[1]
         for place in range(len(block.heads))[places] if isinstance(places, slice) else places:
             self._keep(block, block.heads[place], place)
 

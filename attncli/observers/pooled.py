@@ -18,13 +18,15 @@ from attncli.record import AttentionLayer, Kind, Request, WeightBlock
 from attncli.view import Matrix
 
 How = Literal["max", "mean"]
+Name = int | Literal["mean", "max"]
 
 
 @dataclass
 class PooledPicture(InLayers):
     """Keeps the largest, or the mean, weight of each cell of a picture: 8 bytes a cell, whatever the length.
 
-    The mean is over the cell's allowed pairs. With `heads.mean` the cell is of the heads' mean weights.
+    The mean is over the cell's allowed pairs. With heads that are merged
+    the cell is of their mean, or of their largest, weights.
 
     Args:
         kind: Which attention of the model.
@@ -37,7 +39,7 @@ class PooledPicture(InLayers):
         side: Most cells each way.
 
     Raises:
-        UsageError: A maximum over cells of a mean over layers was asked for.
+        UsageError: A maximum over cells of a mean over layers was asked for, or a mean of largest weights.
     """
 
     kind: Kind
@@ -56,6 +58,10 @@ class PooledPicture(InLayers):
                 "the largest weights of a mean over layers cannot be had without all the weights",
                 "--pool mean, or each layer by itself",
             )
+        if self.heads.largest and self.how == "mean":
+            raise UsageError("the mean over cells of the heads' largest weights is not kept", "--pool max")
+        if self.heads.named and self.heads.merged:
+            raise UsageError("heads that are named are not pooled together", "--rows or --top shows a part")
         super().__post_init__()
         self.query_starts = even_cuts(self.query_len, self.side)
         self.key_starts = even_cuts(self.key_len, self.side)
@@ -64,10 +70,10 @@ class PooledPicture(InLayers):
         """Ask for the chosen heads and every row."""
         if not self.wants(layer):
             return None
-        heads = self.heads.resolve(layer.heads)
+        heads = self.heads.of(layer)
         if not self._kept:
-            self._check_size(1 if self.heads.mean else len(heads))
-        names: list[int | Literal["mean"]] = ["mean"] if self.heads.mean else list(heads)
+            self._check_size(1 if self.heads.merged else len(heads))
+        names: list[Name] = [self.heads.merged] if self.heads.merged else list(heads)
         shape = (len(names), len(self.query_starts), len(self.key_starts))
         counts = np.zeros((1, *shape[1:]), np.int64)
         self._kept[layer.index] = _Layer(layer, heads, names, np.zeros(shape, np.float32), counts)
@@ -91,7 +97,10 @@ class PooledPicture(InLayers):
             allowed = allowed[their_heads]
         mask = None if allowed is None else allowed.numpy(force=True)
         places = list(range(heads.start, heads.stop)) if isinstance(heads, slice) else heads
-        if not self.heads.mean:
+        if self.heads.largest:
+            either = None if mask is None else np.logical_or.reduce(mask, axis=0, keepdims=True)
+            self._add(layer, [0], weights.max(axis=0, keepdims=True), either, block.rows, block.keys)
+        elif not self.heads.mean:
             self._add(layer, places, weights, mask, block.rows, block.keys)
         elif layer.add_to_mean(weights, mask, block.rows, block.keys, self.key_len):
             total, mask = layer.take_mean(block.rows)
@@ -154,7 +163,7 @@ class _Layer:
 
     layer: AttentionLayer
     heads: tuple[int, ...]
-    names: list[int | Literal["mean"]]
+    names: list[Name]
     values: NDArray[np.float32]
     counts: NDArray[np.int64]
     open: dict[int, tuple[NDArray[np.float32], NDArray[np.bool_], int]] = field(default_factory=dict)

@@ -71,7 +71,7 @@ class StrongestKeys(InLayers):
         """Ask for the chosen heads and rows."""
         if not self.wants(layer):
             return None
-        heads = self.heads.resolve(layer.heads)
+        heads = self.heads.of(layer)
         shape = (len(heads), len(self._rows), self.count)
         keys, weights = np.full(shape, NO_KEY, np.int32), np.full(shape, np.nan, np.float32)
         self._kept[layer.index] = Strongest(heads, self._rows, keys, weights)

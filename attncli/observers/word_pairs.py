@@ -64,7 +64,7 @@ class WordWeights(InLayers):
         """Ask for the chosen heads and for the range of rows that holds the query words."""
         if not self.wants(layer):
             return None
-        heads = self.heads.resolve(layer.heads)
+        heads = self.heads.of(layer)
         if layer.index not in self._kept:
             self._kept[layer.index] = LayerWords(layer, heads, np.zeros((len(heads), len(self.pairs))))
         rows = range(int(self._rows.min()), int(self._rows.max()) + 1) if len(self._rows) else range(0)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import numpy as np
 
+from attncli.errors import CaptureError
 from attncli.labels import safe_label
 from attncli.record import Span, Token, Tokens
 from attncli.view import Matrix
@@ -15,6 +17,20 @@ from attncli.written import Written, written
 
 RULE = "word pieces merged: weights on a word's pieces are summed, those of its rows averaged (Clark et al. 2019, §5)"
 """What `merge` does, for a note. Rows sum to what they summed to before. arXiv 1906.04341."""
+
+
+def require_offsets(tokens: Tokens) -> None:
+    """Refuse tokens of a text that do not say which characters they stand for.
+
+    Raises:
+        CaptureError: Some do not.
+    """
+    given = (token for token in tokens if not token.special and token.segment != "generated")
+    if any(token.id is not None and token.start is None for token in given):
+        raise CaptureError(
+            "the model's tokenizer does not say where its tokens stand in this text, so that there are no words",
+            "its tokens can be shown and named by position",
+        )
 
 
 def word_starts(tokens: Tokens) -> list[int]:
@@ -46,6 +62,23 @@ def word_tokens(tokens: Tokens, starts: Sequence[int]) -> Tokens:
     read = written(tokens)
     stops = [*starts[1:], len(tokens)]
     return tuple(_word(tokens, read, range(*ends)) for ends in zip(starts, stops, strict=True))
+
+
+def chosen_words(tokens: Tokens, picked: Sequence[int] | None) -> tuple[list[int] | None, list[int], Tokens]:
+    """Return the words that some tokens are of: the places of their tokens, where each begins there, and a token each.
+
+    Args:
+        picked: Places of tokens; None for all words, whose places are then None.
+    """
+    starts = word_starts(tokens)
+    words = word_tokens(tokens, starts)
+    if picked is None:
+        return None, starts, words
+    edges = [*starts, len(tokens)]
+    chosen = list(dict.fromkeys(bisect_right(starts, place) - 1 for place in picked))
+    ranges = [range(edges[word], edges[word + 1]) for word in chosen]
+    begins = list(accumulate(map(len, ranges[:-1]), initial=0))
+    return [place for places in ranges for place in places], begins, tuple(words[word] for word in chosen)
 
 
 def units(tokens: Tokens, whole: Sequence[range] = ()) -> list[range]:

@@ -141,10 +141,10 @@ def short_names(matrices: Sequence[Matrix]) -> list[str]:
 def _name(matrix: Matrix) -> str:
     """Name a matrix by its layer and head: ``L4H7``, ``L4 mean``."""
     layer = "" if matrix.layer is None else f"L{matrix.layer}"
-    layer = "mean of layers " if matrix.layer == "mean" else layer
+    layer = f"{matrix.layer} of layers " if isinstance(matrix.layer, str) else layer
     if matrix.head is None:
         return layer.strip()
-    return f"{layer} mean".strip() if matrix.head == "mean" else f"{layer}H{matrix.head}"
+    return f"{layer} {matrix.head}".strip() if isinstance(matrix.head, str) else f"{layer}H{matrix.head}"
 
 
 def count_text(grid: MatrixGrid) -> str:

@@ -25,7 +25,7 @@ from attncli.render.grid_text import short_names
 from attncli.render.json_format import plain
 from attncli.render.pooling import field_of, pool, size_text
 from attncli.render.scales import ranking_scale, scale_of
-from attncli.view import Header, HeadRanking, MatrixGrid, Picture, Step, Steps, Table, View
+from attncli.view import Curves, Header, HeadRanking, MatrixGrid, Picture, Step, Steps, Table, View
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,8 +36,10 @@ ENTRY = Entry(
     summary="one HTML page to look at heads, rows and tokens; opens without a network",
     attributes={
         "suffixes": (".html", ".htm"),
-        "views": ("MatrixGrid", "HeadRanking", "Steps"),
+        "views": ("MatrixGrid", "Table", "Curves", "HeadRanking", "Steps"),
         "binary": False,
+        "draws": True,
+        "notes": True,
     },
 )
 
@@ -104,8 +106,10 @@ def _payload(view: View, options: Options) -> dict[str, Any]:
         return {**head, "grid": _grid(view, options)}
     if isinstance(view, HeadRanking):
         return {**head, "ranking": _ranking(view, options), "tables": [_table(one) for one in view.tables]}
-    assert isinstance(view, Steps)
-    return {**head, "steps": [_step(step) for step in view.steps], "tables": []}
+    if isinstance(view, Steps):
+        return {**head, "steps": [_step(step) for step in view.steps], "tables": []}
+    tables = view.tables if isinstance(view, Curves) else (view,)
+    return {**head, "tables": [_table(one) for one in tables]}
 
 
 def _head(header: Header) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any, cast
 
 from attncli.record import Provenance, Token
@@ -29,10 +29,23 @@ ENTRY = Entry(
 )
 
 
+_TOKEN_FIELDS = tuple(field.name for field in fields(Token))
+
+
 def render(view: View, options: Options) -> bytes:
     """Write a view as one JSON document in ASCII, undefined numbers as null."""
     parts = [f"{_text(key)}: {_spread(value)}" for key, value in document(view).items()]
     return ("{\n" + ",\n".join(parts) + "\n}\n").encode("ascii")
+
+
+def record(view: View, about: Mapping[str, Any]) -> bytes:
+    """Write a view as one line, in ASCII.
+
+    Args:
+        about: What stands first: which of many views it is.
+    """
+    text = json.dumps({**about, **document(view)}, default=_spelled_out, allow_nan=False)
+    return (text + "\n").encode("ascii")
 
 
 def document(view: View, *, weights: bool = True) -> dict[str, Any]:
@@ -108,7 +121,9 @@ def _table_document(table: Table) -> dict[str, Any]:
 
 
 def _token(token: Token) -> dict[str, Any]:
-    fields = asdict(token)
+    fields = {
+        name: getattr(token, name) for name in _TOKEN_FIELDS
+    }  # `asdict` copies, and takes ten times as long
     if token.piece in (None, token.text):
         del fields["piece"]
     if token.written == token.text:
@@ -190,6 +205,15 @@ def _array_text(array: np.ndarray[Any, Any]) -> str:
     if array.ndim == 0:
         return json.dumps(plain(array[()]))
     return "[" + ", ".join("[" + ", ".join(row) + "]" for row in _row_texts(array)) + "]"
+
+
+def _spelled_out(array: Any) -> Any:
+    """Return an array's numbers in their short decimal form."""
+    if array.ndim == 0 and array.dtype.kind == "f":
+        return plain(float(str(array)))
+    if array.dtype.kind != "f":
+        return array.tolist()
+    return [[None if text == "nan" else float(text) for text in float_texts(row)] for row in array]
 
 
 def _row_texts(array: np.ndarray[Any, Any]) -> Iterator[list[str]]:

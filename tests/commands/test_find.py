@@ -346,14 +346,14 @@ def test_a_tokenizer_without_offsets_is_told(cli: Cli, tiny_bert: str, monkeypat
 
     from attncli.models import prepared_text as preparing
 
-    made = preparing.tokens_from_encoding
+    made = preparing.read_tokens
 
     def blind(*given: object, **named: object) -> tuple:
         return tuple(replace(token, start=None, end=None) for token in made(*given, **named))
 
-    monkeypatch.setattr(preparing, "tokens_from_encoding", blind)
+    monkeypatch.setattr(preparing, "read_tokens", blind)
     for result in (
         find(cli, tiny_bert),
         cli("find", "--examples", "coreference", "-m", tiny_bert, "--truncate"),
     ):
-        assert result.code == 1 and "the tokenizer gives no offsets" in result.err
+        assert result.code == 1 and "tokenizer does not say where its tokens stand" in result.err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import json
 import sys
@@ -12,13 +13,15 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
-from families.configs import lm_model
+from families.configs import accepts, lm_model
 from families.eager import TOLERANCE, compare
-from families.folders import PAIR, RATE, NoProcessor, medium, write_folder
+from families.folders import PAIR, NoProcessor, medium, write_folder
 from families.observing import Everything, source_of
 from families.outcome import Outcome, Wrong
+from PIL import Image
 from torch import Tensor
 
+from attncli.capture.layers import Stacks
 from attncli.cli.main import main
 from attncli.errors import AttnCliError
 from attncli.models.towers import has_towers, tower
@@ -47,13 +50,15 @@ def _typed(family: str, model: Any) -> str:
     takes = medium(model)
     head = lm_model(family) if takes == "sound" else None
     whole = model if head is None else head
-    model = model if head is None else head.base_model  # what is shown of a sound is what is written down
+    model = whole  # what is shown of a sound is what is written down
     with TemporaryDirectory() as named:
         folder = Path(named)
         what = write_folder(whole, folder)
-        documents = [_show(what, folder, *extra) for extra in _questions(model, takes, head is not None)]
+        documents = list(_documents(what, folder, model, takes, head is not None))
         if has_towers(model.config):
             model = tower(model, family, picture=takes == "picture")
+        if takes == "sound" and head is None and getattr(model.config, "is_encoder_decoder", False):
+            model = model.get_encoder()
         inputs = _inputs(model, takes, Path(what), folder, documents)
     everything = Everything()
     torch.manual_seed(0)
@@ -64,16 +69,29 @@ def _typed(family: str, model: Any) -> str:
     return "right"
 
 
+def _documents(what: str, folder: Path, model: Any, takes: str, writes: bool) -> Iterator[Any]:
+    """Show a model whole, or a layer at a time where their sizes differ."""
+    for extra in _questions(model, takes, writes):
+        try:
+            yield _show(what, folder, *extra)
+        except Refused as reason:
+            if "several sizes" not in str(reason):
+                raise
+            layers = range(Stacks(model).depth("encoder"))
+            parts = [_show(what, folder, *extra, "--layer", str(layer)) for layer in layers]
+            yield parts[0] | {"attention": [one for part in parts for one in part["attention"]]}
+
+
 def _questions(model: Any, takes: str, writes: bool) -> Iterator[Sequence[str]]:
     """Give what is typed after the folder: nothing, and for models of two stacks what shows each kind."""
     both = bool(getattr(model.config, "is_encoder_decoder", False))
-    yield ("--key", "all") if writes else ()
+    yield ("--key", "all") if takes == "sound" else ()
     if both and (takes == "text" or writes):
         for kind in ("encoder", "decoder", "cross"):
             yield ("--key", "all", "--kind", kind) if takes == "sound" else ("--pair", PAIR, "--kind", kind)
 
 
-def _show(what: str, folder: Path, *extra: str) -> Any:
+def show(what: str, folder: Path, *extra: str) -> Any:
     with _streams() as (out, err):
         code = main(["show", what, "-m", str(folder), "--json", *extra])
     said = err.getvalue().partition("error: ")[2].partition("\n")[0].replace(str(folder), "FOLDER")
@@ -102,31 +120,41 @@ def _inputs(model: Any, takes: str, what: Path, folder: Path, documents: Sequenc
     if takes == "text":
         read = ids.get("encoder", ids.get("decoder"))
         return inputs | {"input_ids": read, "attention_mask": torch.ones_like(read)}
-    return inputs | (_looked_at(what, folder) if takes == "picture" else _heard(what, folder))
+    return inputs | (_looked_at(model, what, folder) if takes == "picture" else _heard(model, what, folder))
 
 
 def _ids(tokens: Sequence[Mapping[str, Any]]) -> Tensor:
     return torch.tensor([[token["id"] if token["id"] is not None else 0 for token in tokens]])
 
 
-def _looked_at(picture: Path, folder: Path) -> dict[str, Tensor]:
-    from PIL import Image
+def _looked_at(model: Any, picture: Path, folder: Path) -> dict[str, Tensor]:
     from transformers import AutoImageProcessor
 
     made = AutoImageProcessor.from_pretrained(folder)(Image.open(picture), return_tensors="pt")
-    return {"pixel_values": made["pixel_values"]}
+    known = list(inspect.signature(model.forward).parameters)
+    if "image_grid_thw" in made:  # the patches stand in one row
+        grid = next(name for name in known if name.endswith("grid_thw"))
+        return {known[0]: made["pixel_values"], grid: made["image_grid_thw"]} | (
+            {"merge_sizes": made["image_merge_sizes"]} if "merge_sizes" in known else {}
+        )
+    inputs = {name: made[name] for name in made if name == "pixel_values" or name in known}
+    if "spatial_shapes" in inputs:  # what comes after the patches is padding
+        count = int(inputs["spatial_shapes"].prod())
+        inputs = {name: value if value.shape[-1] == 2 else value[:, :count] for name, value in inputs.items()}
+    return inputs
 
 
-def _heard(sound: Path, folder: Path) -> dict[str, Tensor]:
+def _heard(model: Any, sound: Path, folder: Path) -> dict[str, Tensor]:
     import wave
 
     import numpy as np
     from transformers import AutoFeatureExtractor
 
     with wave.open(str(sound), "rb") as file:
-        samples = np.frombuffer(file.readframes(file.getnframes()), "<i2").astype(np.float32) / 32768
-    made = AutoFeatureExtractor.from_pretrained(folder)(samples, sampling_rate=RATE, return_tensors="pt")
-    return {name: value for name, value in made.items() if name in ("input_features", "input_values")}
+        rate, samples = file.getframerate(), np.frombuffer(file.readframes(file.getnframes()), "<i2")
+    extractor = AutoFeatureExtractor.from_pretrained(folder)
+    made = extractor((samples / 32768).astype(np.float32), sampling_rate=rate, return_tensors="pt")
+    return {name: value for name, value in made.items() if accepts(model, name)}
 
 
 def _same(document: Any, everything: Everything) -> None:

@@ -170,6 +170,8 @@ def _tiny(config_class: Any, extra: dict[str, Any]) -> Any:
     for name, sub_class in (getattr(config_class, "sub_configs", None) or {}).items():
         given = extra.get(name, {})
         sub_class = type(known[name]) if known.get(name) is not None else sub_class
+        if isinstance(given, dict) and "model_type" in given:
+            sub_class = _config_class(given["model_type"])
         if "Auto" not in sub_class.__name__ and isinstance(given, dict):
             keywords[name] = _tiny(sub_class, given).to_dict()
     own = {

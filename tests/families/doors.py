@@ -10,6 +10,7 @@ from families.holes import holes
 from families.inputs import inputs_that_run
 from families.outcome import Outcome
 
+from attncli.errors import ModelError
 from attncli.models.towers import has_towers
 
 
@@ -29,4 +30,7 @@ def look_further(outcome: Outcome) -> None:
     if not has_towers(
         model.config
     ):  # a command loads one tower, which does not take the whole model's inputs
-        outcome.holes = holes(model, inputs)
+        try:
+            outcome.holes = holes(model, inputs)
+        except ModelError as error:  # transformers reads another config from its file than it wrote
+            outcome.why = f"not loaded again from its own file: {error.message.partition(': ')[2]}"[:160]

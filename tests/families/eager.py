@@ -51,12 +51,13 @@ def _reference_layers(reference: Any, kind: Kind, two_stacks: bool, operations: 
         names += ["attentions", "language_attentions"]
     for name in names:
         found = getattr(reference, name, None)
-        if found is None and hasattr(reference, "text_model_output"):
-            found = getattr(reference.text_model_output, name, None)
+        for inner in ("text_model_output", "language_model_outputs"):
+            if found is None and hasattr(reference, inner):
+                found = getattr(getattr(reference, inner), name, None)
         if name == "attentions" and kind == "cross" and len(found or ()) != operations:
             continue  # the self-attention alone
         if isinstance(found, (tuple, list)) and len(found):
-            return [layer if isinstance(layer, Tensor) else None for layer in found]
+            return [layer if isinstance(layer, Tensor) and layer.dim() > 2 else None for layer in found]
     return []
 
 

@@ -90,5 +90,5 @@ def _loaded(family: str, model: Any) -> Loaded:
 
     with TemporaryDirectory() as folder:
         model.config.save_pretrained(folder)
-        write_tokenizer(Path(folder))
+        write_tokenizer(Path(folder), family)
         return Loaded(family, model, AutoTokenizer.from_pretrained(folder), LoadOptions(head=True), None)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import inspect
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import torch
@@ -24,6 +25,11 @@ def candidates(family: str, model: Any, side: str | None) -> Iterator[dict[str, 
         yield FEEDS[family](model, side)
         return
     main = str(getattr(model, "main_input_name", "input_ids"))
+    if not accepts(model, "input_ids"):
+        if side is None:
+            yield from patches(model)
+        if main == "input_ids" and accepts(model, "pixel_values"):
+            main = "pixel_values"
     if main == "input_ids" and accepts(model, "input_ids"):
         yield text(model, side)
     elif side is None:
@@ -53,7 +59,11 @@ def _without_text(model: Any, main: str) -> Iterator[dict[str, Tensor]]:
         for made in pictures(model):
             yield {main: made}
     else:
+        lengths = f"{main}_mask" if accepts(model, f"{main}_mask") else ""
         for made in sound(model, main):
+            if lengths:
+                yield {main: made, lengths: torch.ones(BATCH, made.shape[-1], dtype=torch.long)}
+                yield {main: made, lengths: torch.ones(BATCH, made.shape[1], dtype=torch.long)}
             yield {main: made}
 
 
@@ -68,6 +78,45 @@ def _text_and_more(model: Any, side: str | None) -> Iterator[dict[str, Tensor]]:
         if accepts(model, name):
             for made in sound(model, name):
                 yield read | {name: made}
+
+
+def patches(model: Any) -> Iterator[dict[str, Tensor]]:
+    """Make the patches of one picture in a row, with their grid; or of a batch of pictures, with their places."""
+    names = list(inspect.signature(model.forward).parameters)
+    grid = next((name for name in names if name.endswith("grid_thw")), None)
+    config, side = model.config, 4
+    size = getattr(config, "patch_size", 8)
+    size = size if isinstance(size, int) else size[0]
+    channels = next(
+        (
+            n
+            for name in ("in_channels", "num_channels")
+            if isinstance(n := getattr(config, name, 0), int) and n
+        ),
+        3,
+    )
+    numbers = channels * size * size
+    if grid is not None:
+        times = getattr(config, "temporal_patch_size", 1)
+        rows = [(side**2, numbers * many) for many in dict.fromkeys((times, 1, 2))]
+        shapes = [*rows, (side**2, channels, size, size), (1, side**2, numbers),
+                  (side**2, channels, times, size, size), (side**2, times, size, size, channels)]  # fmt: skip
+        rest = {grid: torch.tensor([[1, side, side]])} | _only(names, merge_sizes=torch.tensor([2]))
+        for shape in shapes:
+            yield {names[0]: torch.randn(*shape, generator=generator())} | rest
+    places = torch.cartesian_prod(torch.arange(6), torch.arange(6)).expand(BATCH, 36, 2)
+    row = _only(names, pixel_attention_mask=torch.ones(BATCH, 36, dtype=torch.long), pixel_position_ids=places,
+                spatial_shapes=torch.tensor([[6, 6]] * BATCH), tgt_sizes=torch.tensor([[6, 6]] * BATCH),
+                target_sizes=torch.tensor([[6, 6]] * BATCH))  # fmt: skip
+    if row:
+        yield {"pixel_values": torch.rand(BATCH, 36, numbers, generator=generator())} | row
+        yield {"pixel_values": torch.rand(1, channels, size, 36 * size, generator=generator())} | {
+            name: value[:1] for name, value in row.items()
+        }
+
+
+def _only(names: Collection[str], **made: Tensor) -> dict[str, Tensor]:
+    return {name: value for name, value in made.items() if name in names}
 
 
 def generator() -> torch.Generator:
@@ -120,11 +169,20 @@ def sound(model: Any, name: str) -> Iterator[Tensor]:
     """Make samples, or features of the number of bins that the config names."""
     if name in ("input_values", "audio_values"):
         yield torch.randn(BATCH, 4000, generator=generator())
+        yield torch.randn(BATCH, 3840, generator=generator())
         yield torch.randn(BATCH, 1, 4000, generator=generator())
     config = model.config
     for sub in ("audio_config", "encoder_config"):
         config = getattr(config, sub, None) or config
-    names = ("num_mel_bins", "input_feat_per_channel", "feature_projection_input_dim", "n_mels")
+    names = (
+        "num_mel_bins",
+        "input_feat_size",
+        "input_dim",
+        "input_size",
+        "input_feat_per_channel",
+        "feature_projection_input_dim",
+        "n_mels",
+    )
     bins = next((value for name in names if isinstance(value := getattr(config, name, None), int)), 80)
     length = getattr(config, "max_source_positions", None) or getattr(config, "max_length", None) or 64
     yield torch.randn(BATCH, bins, 2 * length, generator=generator())

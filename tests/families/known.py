@@ -64,6 +64,7 @@ WITH_OTHERS = {"minimax": "eager also returns what lightning attention computes,
 
 ANOTHER_MODEL = {
     "aimv2": "without padding eager runs another mask (causal) than the model's own attention (bidirectional)",
+    "diffusion_gemma": "eager returns the attention of the canvas of noise; what reads the text is not compared",
     "paligemma": "eager runs another mask (causal) than the model's own attention (bidirectional): not compared",
 }
 """Families whose eager attention computes something else than the model does."""

@@ -91,12 +91,12 @@ def _numbers(title: str, pairs: Iterable[tuple[str, int]]) -> list[str]:
 
 
 def _first(said: str) -> str:
-    """Give a verdict without its reason: ``refused (2)``.
+    """Give a verdict without its reason: ``refused (2)``; a model without attention has nothing to refuse.
 
     >>> _first("refused (2): FOLDER takes no text")
     'refused (2)'
     """
-    return said.partition(":")[0]
+    return "no attention to show" if "no softmax over the tokens" in said else said.partition(":")[0]
 
 
 _CELLS: dict[str, Callable[[Row], object]] = {

@@ -100,6 +100,7 @@ def main() -> int:
     import torch
     import transformers
     from families.report import page
+    from families.with_pictures import section
 
     torch.set_num_threads(1)
     transformers.logging.set_verbosity_error()
@@ -114,7 +115,8 @@ def main() -> int:
     results = _done(asked.results)
     if not asked.families:
         asked.page.parent.mkdir(exist_ok=True)
-        asked.page.write_text(page([results[name] for name in every]), encoding="utf-8")
+        whole = f"{page([results[name] for name in every])}\n{section()}"
+        asked.page.write_text(whole, encoding="utf-8")
         print(f"wrote {asked.page}")
     return int(any(map(_is_wrong, results.values())))
 

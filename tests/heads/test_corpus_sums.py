@@ -13,16 +13,16 @@ import torch
 from attncli.batch import Shuffled
 from attncli.capture import blocks as emission
 from attncli.heads import corpus_sums as head_tallies
-from attncli.heads.corpus_run import cut_into_batches
 from attncli.heads.corpus_sums import CorpusSums, former_neighbours
 from attncli.heads.labels import heads_of
-from attncli.heads.metrics_of_block import Measures, without_keys
+from attncli.heads.metrics_of_block import Measures
 from attncli.heads.scores import Thresholds
 from attncli.heads.similarity import HeadOverlap
-from attncli.inputs.corpus import Line
+from attncli.inputs.corpus import Line, cut_into_batches
 from attncli.models.batches import BatchedModel, Encoded, RowRule
 from attncli.models.loading import Loaded, LoadOptions, load
 from attncli.observers.selection import Selection, parse_selection
+from attncli.observers.without_keys import without_keys
 from attncli.record import AttentionLayer, Kind, WeightBlock
 
 TEXTS = [

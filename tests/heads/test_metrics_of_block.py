@@ -8,8 +8,9 @@ import torch
 
 from attncli.batch import Axis, Batch
 from attncli.heads.metrics import entropy, weight_on_pairs
-from attncli.heads.metrics_of_block import Measures, evenly, without_keys
+from attncli.heads.metrics_of_block import Measures, evenly
 from attncli.heads.pair_sums import PairSums, suits
+from attncli.observers.without_keys import without_keys
 from attncli.record import AttentionLayer, Kind, WeightBlock
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from attncli.errors import ReadError
 from attncli.inputs import corpus
-from attncli.inputs.corpus import BadLine, Line, Record, field_for, read_records, read_texts
+from attncli.inputs.corpus import BadLine, Line, Record, cut_into_batches, field_for, read_records, read_texts
 from attncli.inputs.text import opened
 
 
@@ -78,3 +79,27 @@ def test_files_of_json_lines_have_a_field_without_being_asked() -> None:
 def test_a_corpus_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ReadError, match="No such file"), opened(str(tmp_path / "none.txt")):
         pass
+
+
+@dataclass(frozen=True)
+class Text:
+    place: int
+    longest: int
+
+
+def test_neighbours_in_length_come_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [Text(place, length) for place, length in enumerate((9, 2, 5, 2, 7))]
+    assert [[one.place for one in batch] for batch in cut_into_batches(texts, 2)] == [[1, 3], [2, 4], [0]]
+    monkeypatch.setattr(corpus, "MOST_PAIRS", 30)
+    assert [[one.place for one in batch] for batch in cut_into_batches(texts, 9)] == [[1, 3], [2], [4], [0]]
+
+
+def test_an_id_is_kept_where_it_is_a_text_or_a_number() -> None:
+    lines = (
+        '{"id": "a", "text": "x"}',
+        '{"id": 7, "text": "x"}',
+        '{"id": true, "text": "x"}',
+        '{"text": "x"}',
+    )
+    found = texts("\n".join(lines).encode(), "text")
+    assert [getattr(line, "id", None) for line in found] == ["a", 7, None, None]

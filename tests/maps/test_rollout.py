@@ -77,3 +77,42 @@ def test_flow_is_what_the_narrowest_layer_lets_through(llama) -> None:
     total = from_0 + stay
     assert len(layers) == 3
     assert found[0, :2].tolist() == pytest.approx([from_0 / total, stay / total], abs=1e-6)
+
+
+def test_the_command_shows_rollout_and_follows_one_position_down(cli, llama) -> None:
+    weights = _by_hand(_eager(llama), np.mean, 0.5)
+    document = cli("show", TEXT, "-m", str(llama), "--aggregate", "rollout", "--json").json
+    assert np.array(document["attention"][0]["weights"]) == pytest.approx(weights[-1], abs=1e-6)
+    assert any("what values carry" in note for note in document["notes"])
+    down = cli("show", TEXT, "-m", str(llama), "--aggregate", "rollout", "--from", "tired", "--json").json
+    row = TEXT.split().index("tired")
+    assert np.array(down["attention"][0]["weights"]) == pytest.approx(
+        np.stack([one[row] for one in weights]), abs=1e-6
+    )
+    assert [token["text"] for token in down["query_tokens"]] == ["layer 2", "layers 1–2", "layers 0–2"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--aggregate", "rolout"), 'did you mean "rollout"?'),
+        (("--aggregate", "rollout", "--layer", "1"), "--aggregate and --layer were both given"),
+        (("--fuse", "max"), "--fuse needs --aggregate"),
+        (("--aggregate", "flow", "--from", "it"), "--from follows one output position by rollout"),
+    ],
+)
+def test_what_does_not_go_with_all_layers_is_refused(cli, llama, arguments, said: str) -> None:
+    found = cli("show", TEXT, "-m", str(llama), *arguments)
+    assert found.code == 2 and said in found.err
+
+
+def test_rollout_of_a_picture_is_laid_over_it(cli, tmp_path) -> None:
+    from PIL import Image
+
+    folder = tiny.write_vit(tmp_path / "vit")
+    Image.effect_noise((32, 32), 60).convert("RGB").save(tmp_path / "photo.png")
+    given = ("show", str(tmp_path / "photo.png"), "-m", str(folder), "--aggregate", "rollout")
+    assert cli(*given, "--query", "0", "-o", str(tmp_path / "map.png")).code == 0
+    document = cli(*given, "--json").json
+    values = np.array(document["attention"][0]["weights"])
+    assert values.sum(axis=1) == pytest.approx(np.ones(len(values)), abs=1e-5)

@@ -178,7 +178,7 @@ def test_a_gguf_file_needs_packages_that_are_named(tmp_path: Path, monkeypatch: 
     (tmp_path / "m.gguf").write_bytes(b"GGUF")
     monkeypatch.setattr("attncli.models.folder_check.find_spec", lambda name: None)
     error = failure(tmp_path / "m.gguf")
-    assert error.exit_code == 4 and error.hint == "pip install gguf"
+    assert error.exit_code == 4 and error.hint == 'pip install "attncli[gguf]"'
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """A sound is read, brought to the model's rate and written down; the weights are the model's own."""
 
-import wave
 from pathlib import Path
 
 import numpy as np
@@ -8,27 +7,13 @@ import pytest
 import tiny
 import torch
 from commandline import Cli
+from sounds import tone, write_wav
 
-from attncli.errors import ModelError, ReadError
+from attncli.errors import ModelError
 from attncli.models.loading import LoadOptions, load
-from attncli.models.speech import Sound, read_wav, transcribe
+from attncli.models.speech import listen, transcribe
 from attncli.observers.selection import parse_selection
 from attncli.observers.weights import FullWeights
-
-
-def write_wav(path: Path, samples: np.ndarray, rate: int = 16_000, *, width: int = 2) -> Path:
-    with wave.open(str(path), "wb") as file:
-        file.setnchannels(1 if samples.ndim == 1 else samples.shape[1])
-        file.setsampwidth(width)
-        file.setframerate(rate)
-        file.writeframes(
-            (samples * 2**15).astype("<i2").tobytes() if width == 2 else bytes(samples.size * width)
-        )
-    return path
-
-
-def tone(seconds: float, rate: int, hertz: float = 440.0) -> np.ndarray:
-    return 0.5 * np.sin(2 * np.pi * hertz * np.arange(round(seconds * rate)) / rate)
 
 
 @pytest.fixture(scope="module")
@@ -39,38 +24,6 @@ def whisper(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture
 def speech(tmp_path: Path) -> str:
     return str(write_wav(tmp_path / "speech.wav", tone(0.71, 8_000), 8_000))
-
-
-def test_a_wav_file_is_read_and_channels_become_their_mean(tmp_path: Path) -> None:
-    two = np.stack([tone(0.1, 8_000), np.zeros(800)], axis=1)
-    sound = read_wav(write_wav(tmp_path / "a.wav", two, 8_000))
-    assert (sound.rate, sound.seconds) == (8_000, 0.1)
-    np.testing.assert_allclose(sound.samples, two.mean(axis=1), atol=2**-15)
-
-
-@pytest.mark.parametrize(("rate", "other"), [(8_000, 16_000), (44_100, 16_000)])
-def test_a_tone_stays_a_tone_at_another_rate(rate: int, other: int) -> None:
-    made = Sound(tone(1.0, rate).astype(np.float32), rate).at(other)
-    assert made.rate == other
-    np.testing.assert_allclose(made.samples, tone(1.0, other), atol=1e-3)
-
-
-def test_what_the_slower_rate_cannot_hold_is_left_out() -> None:
-    both = tone(1.0, 44_100) + tone(1.0, 44_100, 15_000)
-    made = Sound(both.astype(np.float32), 44_100).at(16_000)
-    np.testing.assert_allclose(made.samples, tone(1.0, 16_000), atol=1e-3)
-
-
-def test_what_is_no_plain_sound_is_told_in_one_line(tmp_path: Path) -> None:
-    (tmp_path / "text.wav").write_text("no sound")
-    for path, words in (
-        (tmp_path / "text.wav", "not a WAV file of PCM samples"),
-        (tmp_path / "none.wav", "No such file"),
-        (write_wav(tmp_path / "wide.wav", tone(0.1, 100), width=3), "24-bit samples, expected 16-bit"),
-        (write_wav(tmp_path / "empty.wav", np.zeros(0)), "it contains no sound"),
-    ):
-        with pytest.raises(ReadError, match=words):
-            read_wav(path)
 
 
 def test_the_weights_are_those_of_eager_attention_over_the_same_tokens(whisper: str, speech: str) -> None:
@@ -88,6 +41,38 @@ def test_the_weights_are_those_of_eager_attention_over_the_same_tokens(whisper: 
     for matrix in kept.matrices():
         expected = outputs.cross_attentions[matrix.layer][0, matrix.head, : len(queries)].numpy()
         np.testing.assert_allclose(matrix.values, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("family", "labels"),
+    [
+        ("wav2vec2", {0: "0.00 s", 34: "0.68 s"}),
+        ("hubert", {34: "0.68 s"}),
+        ("sew", {1: "0.04 s", 16: "0.64 s"}),
+        ("wav2vec2-bert", {34: "0.68 s"}),
+        (
+            "audio-spectrogram-transformer",
+            {0: "[CLS]", 2: "0.00 s 576 Hz", 7: "0.00 s 1803 Hz", 16: "0.40 s 4208 Hz"},
+        ),
+    ],
+)
+def test_an_encoder_shows_what_eager_attention_has_over_its_seconds(
+    speech: str, tmp_path: Path, family: str, labels: dict[int, str]
+) -> None:
+    folder = str(tiny.write_sound_model(tmp_path / family, family))
+    source = listen(load(folder, tokenizer=False), Path(speech), truncate=True).source
+    tokens, _ = source.axes("encoder")
+    assert {place: tokens[place].label for place in labels} == labels
+    kept = FullWeights(
+        "encoder", parse_selection("all", "layer"), parse_selection("all", "head"), 2, *[len(tokens)] * 2
+    )
+    source.run([kept])
+    model = source.loaded.model
+    model.set_attn_implementation("eager")
+    with torch.no_grad():
+        expected = model(**source.prepared.inputs, output_attentions=True).attentions
+    for matrix in kept.matrices():
+        np.testing.assert_allclose(matrix.values, expected[matrix.layer][0, matrix.head].numpy(), atol=1e-6)
 
 
 def test_columns_end_with_the_sound_unless_all_are_asked_for(cli: Cli, whisper: str, speech: str) -> None:
@@ -121,7 +106,7 @@ def test_what_does_not_go_with_a_sound_is_refused(
         ((speech, "-m", whisper, "--stride", "4"), "--stride cannot be used with a sound"),
         ((long, "-m", whisper), "long.wav has 2.5 s"),
         (("the animal", "-m", whisper), "this model takes a sound, not a text"),
-        (("--file", long, "-m", whisper), "shows it, with a model of sounds (Whisper)"),
+        (("--file", long, "-m", whisper), "shows it, with a model of sounds (Whisper, "),
     ):
         result = cli("show", *arguments)
         assert result.code == 2 and words in result.err and len(result.err.splitlines()) <= 3, result
@@ -137,7 +122,7 @@ def test_what_does_not_go_with_a_sound_is_refused(
 def test_a_file_that_is_no_wav_is_told(cli: Cli, whisper: str, tmp_path: Path, content: bytes) -> None:
     (tmp_path / "s.wav").write_bytes(content)
     result = cli("show", str(tmp_path / "s.wav"), "-m", whisper)
-    assert result.code == 1 and "s.wav: not a WAV file of PCM samples (" in result.err
+    assert result.code == 1 and "s.wav: no sound that can be read (" in result.err
 
 
 @pytest.mark.parametrize("command", [("show",), ("heads",), ("mask",), ("find", "--from", "a", "--to", "b")])
@@ -150,5 +135,5 @@ def test_a_whisper_without_its_preprocessor_is_told(whisper: str, speech: str, t
     for file in Path(whisper).iterdir():
         if file.name != "preprocessor_config.json":
             (tmp_path / file.name).write_bytes(file.read_bytes())
-    with pytest.raises(ModelError, match=r"no readable preprocessor_config.json"):
+    with pytest.raises(ModelError, match=r"no preprocessor_config.json that can be read"):
         transcribe(load(str(tmp_path), LoadOptions(head=True)), Path(speech))

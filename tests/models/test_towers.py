@@ -1,14 +1,21 @@
 from pathlib import Path
 
+import numpy as np
 import pytest
 import tiny
+import torch
 from commandline import Cli
 from PIL import Image
 
 from attncli.errors import ModelError
 from attncli.models.loading import load
+from attncli.models.pretrained import open_model
+from attncli.models.vision import look_at
+from attncli.observers.selection import parse_selection
+from attncli.observers.weights import FullWeights
 
 SIZES = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 40}
+ALL = parse_selection("all", "layer"), parse_selection("all", "head")
 
 
 @pytest.fixture(scope="module")
@@ -50,5 +57,30 @@ def test_a_checkpoint_with_more_than_towers_is_refused(clip: Path, tmp_path: Pat
         (tmp_path / file.name).write_bytes(file.read_bytes())
     config = tmp_path / "config.json"
     config.write_text(config.read_text().replace("CLIPModel", "CLIPForCaptions"))
-    with pytest.raises(ModelError, match="it is a CLIPForCaptions, which attncli cannot show yet"):
+    with pytest.raises(
+        ModelError, match="it is a CLIPForCaptions, which the installed transformers does not have"
+    ):
         load(str(tmp_path))
+
+
+@pytest.mark.parametrize("family", ["CLIP", "Siglip"])
+def test_each_towers_weights_equal_eager(family: str, tmp_path: Path) -> None:
+    import transformers
+
+    text = SIZES | {"vocab_size": len(tiny.WORDS), "max_position_embeddings": 16, "eos_token_id": 3}
+    vision = SIZES | {"image_size": 24, "patch_size": 8}
+    config = getattr(transformers, f"{family}Config")(text_config=text, vision_config=vision)
+    whole = getattr(transformers, f"{family}Model")
+    folder = tiny.write_model(tmp_path, whole(config))
+    tiny.image_processor("ViT")(size={"height": 24, "width": 24}).save_pretrained(folder)
+    Image.effect_noise((24, 24), 90).convert("RGB").save(tmp_path / "p.png")
+    sources = [open_model(str(folder), "the animal was tired"),
+               look_at(load(str(folder), tokenizer=False), tmp_path / "p.png")[0]]  # fmt: skip
+    eager = whole.from_pretrained(folder, attn_implementation="eager").eval()
+    for source, part in zip(sources, (eager.text_model, eager.vision_model), strict=True):
+        (kind,) = source.kinds
+        kept = FullWeights(kind, *ALL, 2, *map(len, source.axes(kind)), None, None)
+        source.run([kept])
+        theirs = torch.cat(part(**source.prepared.inputs, output_attentions=True).attentions).flatten(0, 1)
+        found = np.stack([one.values for one in kept.matrices()])
+        np.testing.assert_allclose(found, theirs.detach().numpy(), atol=1e-5)

@@ -12,9 +12,10 @@ from commandline import Cli
 from PIL import Image
 from transformers import AutoImageProcessor, AutoModel
 
-from attncli.errors import CaptureError, ReadError
+from attncli.errors import ReadError
 from attncli.models.loading import load
-from attncli.models.vision import look_at, read_picture
+from attncli.models.picture_file import read_photo
+from attncli.models.vision import look_at
 from attncli.observers.selection import parse_selection
 from attncli.observers.weights import FullWeights
 
@@ -52,7 +53,7 @@ def test_the_weights_are_those_of_the_models_eager_attention(
     assert (picture.rows, picture.columns) == (4, 6)
     kept = FullWeights("encoder", *ALL, 2, len(tokens), len(tokens), None, None)
     source.run([kept])
-    pixels = AutoImageProcessor.from_pretrained(folder)(read_picture(photo), return_tensors="pt")
+    pixels = AutoImageProcessor.from_pretrained(folder)(read_photo(photo).image, return_tensors="pt")
     model = AutoModel.from_pretrained(folder, attn_implementation="eager")
     with torch.inference_mode():
         expected = torch.cat(model(**pixels, output_attentions=True).attentions)
@@ -71,7 +72,7 @@ def test_a_camera_that_was_held_upright_gives_an_upright_picture(tmp_path: Path)
     image, turned = Image.new("RGB", (20, 10)), Image.Exif()
     turned[0x0112] = 6
     image.save(tmp_path / "a.jpg", exif=turned)
-    assert read_picture(tmp_path / "a.jpg").size == (10, 20)
+    assert read_photo(tmp_path / "a.jpg").image.size == (10, 20)
 
 
 def cut(photo: Path) -> bytes:
@@ -90,14 +91,33 @@ def test_what_is_no_picture_is_told_in_one_line(tmp_path: Path, photo: Path) -> 
         path = tmp_path / "bad.png"
         path.write_bytes(content)
         with pytest.raises(ReadError, match=words):
-            read_picture(path)
+            read_photo(path)
 
 
-def test_a_model_without_a_grid_of_patches_is_refused(tmp_path: Path, photo: Path) -> None:
+def test_tokens_that_are_no_grid_of_patches_are_numbered(cli: Cli, tmp_path: Path, photo: Path) -> None:
     folder = tiny.write_vit(tmp_path, "vit_mae", image_size=48)  # it hides most patches from itself
     tiny.image_processor("ViT")(size={"height": 48, "width": 48}).save_pretrained(folder)
-    with pytest.raises(CaptureError, match="its tokens are not a grid of patches"):
-        look_at(load(str(folder), tokenizer=False), photo)
+    found = cli("show", str(photo), "-m", str(folder), "--layer", "0", "--head", "0", "--json").json
+    assert [token["text"] for token in found["key_tokens"]] == [str(place) for place in range(10)]
+    assert any("they are numbered" in note for note in found["notes"])
+    assert found == cli("show", str(photo), "-m", str(folder), "--layer", "0", "--head", "0", "--json").json
+
+
+def test_layers_with_fewer_and_fewer_tokens_are_shown_one_size_at_a_time(
+    cli: Cli, tmp_path: Path, photo: Path
+) -> None:
+    from transformers import SegformerConfig, SegformerModel
+
+    config = SegformerConfig(depths=[1, 1], hidden_sizes=[8, 16], num_attention_heads=[1, 2], num_encoder_blocks=2,
+                             decoder_hidden_size=16)  # fmt: skip
+    SegformerModel(config).save_pretrained(tmp_path)
+    tiny.image_processor("ViT")(size={"height": 64, "width": 64}).save_pretrained(tmp_path)
+    refused = cli("show", str(photo), "-m", str(tmp_path))
+    assert (
+        refused.code == 1 and "several sizes: 0: 256×4, 1: 64×4" in refused.err and "--layer" in refused.err
+    )
+    found = cli("show", str(photo), "-m", str(tmp_path), "--layer", "1", "--json").json
+    assert [one["shape"] for one in found["attention"]] == [[64, 4]] * 2
 
 
 def test_the_terminal_shows_the_patches_that_the_class_token_attends_to(

@@ -110,6 +110,20 @@ class Document(TypedDict):
     provenance: Provenance
 
 
+class OfLine(TypedDict):
+    """Which text of many an answer is of, with --each-line."""
+
+    line: NotRequired[Annotated[Positive, about("Number of the text's line, with --each-line.")]]
+    id: NotRequired[Annotated[str | int, about("The id of the JSON object on that line, where it has one.")]]
+
+
+class OfText(OfLine):
+    """The text of such an answer, where it is not in it anyway."""
+
+    text: NotRequired[Annotated[str, about("The text, with --each-line.")]]
+    pair: NotRequired[Annotated[str, about("The second text of a pair, with --each-line.")]]
+
+
 class Place(TypedDict):
     """A head by layer and number."""
 
@@ -124,6 +138,9 @@ class Site(Place):
 
 
 Hexadecimal = Annotated[str, Meta(pattern="^([0-9a-f]{2})+$")]
+
+
+Segment = Annotated[str, Meta(pattern=r"^(system|user|assistant|prompt|generated|img\d*)$")]
 
 
 class Token(TypedDict):
@@ -166,10 +183,10 @@ class Token(TypedDict):
     ]
     segment: NotRequired[
         Annotated[
-            Literal["system", "user", "assistant", "prompt", "generated"],
+            Segment,
             about(
                 "The part of a conversation (system, user, assistant) or of a generation (prompt, generated) "
-                "that it belongs to; absent where the text is not divided."
+                "that it belongs to, or the picture (img, img2); absent where the text is not divided."
             ),
         ]
     ]

@@ -138,6 +138,35 @@ class PairMetrics(TypedDict):
     accuracy: Share
 
 
+class Agreement(TypedDict):
+    """How far links between words agree with gold ones."""
+
+    aer: Annotated[
+        Real,
+        about(
+            "Alignment error rate: 1 − (|A ∩ S| + |A ∩ P|) / (|A| + |S|), with links A, sure pairs S and possible ones "
+            "P; 0 at best."
+        ),
+    ]
+    precision: Annotated[Fraction, about("|A ∩ P| / |A|; 0 where there are no links.")]
+    recall: Annotated[Fraction, about("|A ∩ S| / |S|.")]
+    links: Annotated[Count, about("|A|.")]
+
+
+class SearchedAlignments(TypedDict):
+    """Gold word alignments."""
+
+    alignments: Annotated[str, about("The file's name.")]
+    sure: Annotated[Count, about("Pairs of words that have to be found.")]
+
+
+class AligningHead(Site):
+    """A head, and how its links agree with gold ones."""
+
+    metrics: Agreement
+    labels: Annotated[list[str], about("None are given here.")]
+
+
 class LinkingHead(Site):
     """A head, and its numbers of two words."""
 
@@ -205,12 +234,25 @@ class FoundPairs(Found):
     heads: Annotated[list[AccurateHead], Meta(min_length=1), about("Heads in ranked order.")]
 
 
+class FoundAlignments(Found):
+    """Heads that align the words of a text and its translation."""
+
+    by: Annotated[Literal["aer"], about("The metric that heads are ranked by, the lowest first.")]
+    searched: SearchedAlignments
+    diagonal: Annotated[
+        Agreement,
+        about("What linking each target word to the source word at the same share of the text gives."),
+    ]
+    heads: Annotated[list[AligningHead], Meta(min_length=1), about("Heads in ranked order.")]
+
+
 FORMS = {
     "find": Form(
         "Heads that link two words",
         "The JSON of attncli find: heads in ranked order, by how much one word of a text attends to another above the "
         "head's own average at that distance (by: excess; weight where there is no average), or by how often they are "
-        "right about labelled pairs (by: accuracy).",
-        (FoundLinks, FoundPairs),
+        "right about labelled pairs (by: accuracy), or by how they align the words of a text and its translation "
+        "(by: aer).",
+        (FoundLinks, FoundPairs, FoundAlignments),
     )
 }

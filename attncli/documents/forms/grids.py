@@ -13,6 +13,7 @@ from attncli.documents.forms.common import (
     Form,
     Fraction,
     Kind,
+    OfText,
     Positive,
     Real,
     Size,
@@ -72,11 +73,12 @@ class Placed(TypedDict):
 
     kind: Annotated[Kind | None, about("Self-attention of an encoder or a decoder, or cross-attention.")]
     layer: Annotated[
-        Count | Literal["mean"] | None,
-        about("The layer's true index in the model, zero-based; mean over the layers asked for."),
+        Count | Literal["mean", "max"] | None,
+        about("The layer's true index in the model, zero-based; mean or max over the layers asked for."),
     ]
     head: Annotated[
-        Count | Literal["mean"] | None, about("Query head, zero-based; mean over the heads asked for.")
+        Count | Literal["mean", "max"] | None,
+        about("Query head, zero-based; mean or max over the heads asked for."),
     ]
 
 
@@ -94,18 +96,18 @@ class MaybePlaced(TypedDict):
     ]
     layer: NotRequired[
         Annotated[
-            Count | Literal["mean"] | None,
+            Count | Literal["mean", "max"] | None,
             about(
-                "The layer's true index, zero-based; mean over the layers asked for; null or absent where there is "
-                "only one."
+                "The layer's true index, zero-based; mean or max over the layers asked for; null or absent where "
+                "there is only one."
             ),
         ]
     ]
     head: NotRequired[
         Annotated[
-            Count | Literal["mean"] | None,
+            Count | Literal["mean", "max"] | None,
             about(
-                "Query head, zero-based; mean over the heads asked for; null or absent where there is only "
+                "Query head, zero-based; mean or max over the heads asked for; null or absent where there is only "
                 "one."
             ),
         ]
@@ -146,6 +148,14 @@ class ShownHead(Weights, Placed):
 
     name: NotRequired[
         Annotated[str, about("A name of its own, where layer and head do not tell it from the others.")]
+    ]
+    on_pictures: NotRequired[
+        Annotated[
+            Fraction,
+            about(
+                "Of a text with pictures: mean weight on their tokens, over the rows shown that can see them."
+            ),
+        ]
     ]
 
 
@@ -240,7 +250,7 @@ class Grid(Document):
     key_tokens: Annotated[list[Token], about("One for each column.")]
 
 
-class Shown(Grid):
+class Shown(Grid, OfText):
     """The JSON of attncli show."""
 
     command: Annotated[Literal["show"], MADE_BY]
@@ -261,7 +271,7 @@ class Shown(Grid):
     ]
 
 
-class Mask(Grid):
+class Mask(Grid, OfText):
     """The JSON of attncli mask."""
 
     command: Annotated[Literal["mask"], MADE_BY]

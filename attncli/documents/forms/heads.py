@@ -98,6 +98,7 @@ class HeadsCorpus(TypedDict):
     ]
     bad_lines: NotRequired[Annotated[Count, about("Lines that could not be used.")]]
     probe: NotRequired[Annotated[str | None, about("The probe that made the texts; null for a corpus.")]]
+    medium: NotRequired[Annotated[Literal["text", "sound"], about("What the texts are.")]]
 
 
 class Measured(TypedDict):

@@ -2,10 +2,10 @@
 
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
-from attncli.documents.forms.common import MADE_BY, Amount, Count, Document, Form, Real, Token, about
+from attncli.documents.forms.common import MADE_BY, Amount, Count, Document, Form, OfLine, Real, Token, about
 
 
-class TokenList(Document):
+class TokenList(Document, OfLine):
     """The JSON of attncli tokens."""
 
     command: Annotated[Literal["tokens"], MADE_BY]

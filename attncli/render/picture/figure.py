@@ -85,6 +85,7 @@ def build(view: MatrixGrid | Curves | HeadRanking, options: Options) -> Figure:
     """Draw a grid as a figure, one matrix large or several as small panels; or curves, or maps of heads."""
     from attncli.render.picture.curves import draw_curves
     from attncli.render.picture.head_panels import draw_head_panels
+    from attncli.render.picture.over_pictures import draw_over_pictures
     from attncli.render.picture.panels import draw_panels
     from attncli.render.picture.single_map import draw_one
 
@@ -93,6 +94,8 @@ def build(view: MatrixGrid | Curves | HeadRanking, options: Options) -> Figure:
             return draw_curves(view)
         if isinstance(view, HeadRanking):
             return draw_head_panels(view, options)
+        if view.pictures:
+            return draw_over_pictures(view, options)
         grid = fit_to_draw(as_patches(view))
         return draw_one(grid, options) if len(grid.matrices) == 1 else draw_panels(grid, options)
 

@@ -149,7 +149,7 @@ def lay_under(axes: Axes, picture: Picture, scale: Scale) -> None:
     grey = picture.pixels @ _GREY
     extent = (-0.5, picture.columns - 0.5, picture.rows - 0.5, -0.5)
     axes.imshow(grey, cmap="gray", vmin=_DARKEST, vmax=255, aspect="auto", extent=extent, zorder=-1)
-    if picture.query >= 0:
+    if picture.query is not None and picture.query >= 0:
         row, column = divmod(picture.query, picture.columns)
         axes.add_patch(
             Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, edgecolor="white", linewidth=1.5)
