@@ -15,7 +15,7 @@ from typing import Any
 
 from attncli.cli.options import ModelOptions, ScratchOptions
 from attncli.errors import UsageError, did_you_mean
-from attncli.inputs.media import refuse_medium
+from attncli.inputs.media import medium_of, refuse_medium
 from attncli.labels import safe_label
 from attncli.models.opening import load_options, model_name
 from attncli.models.shipped import card, shipped_folder, shipped_models
@@ -87,7 +87,8 @@ def check_before_loading(model: ModelOptions, wanted: Wanted, scratch: ScratchOp
     _check_kind(config, wanted)
     _check_selections(wanted, _most(config, _LAYERS), _most(config, _HEADS))
     two_texts = wanted.pair is not None and config.get("is_encoder_decoder")
-    if wanted.text and not two_texts and (folder / "tokenizer.json").is_file():
+    reads = wanted.text and medium_of(wanted.text) is None
+    if reads and not two_texts and (folder / "tokenizer.json").is_file():
         _check_text(folder, config, name, wanted)
 
 

@@ -127,7 +127,7 @@ def parse_heads(layer: str | None, head: str | None, *, no_mean: str = "") -> tu
     >>> [one.written for one in parse_heads(None, "L2H0,L3H5:mean")]
     ['2,3', 'L2H0,L3H5:mean']
     """
-    layer, head = layer or "all", head or "all"
+    layer, head = "all" if layer is None else layer, "all" if head is None else head
     words, _, suffix = head.strip().partition(":")
     names = [_NAMED.fullmatch(part.strip()) for part in words.split(",")]
     if not any(names):

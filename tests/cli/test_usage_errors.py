@@ -12,7 +12,7 @@ from commandline import Cli
         (("hello", "world", "-q"), 'put the text in quotes: attncli show "hello world"'),
         (("mask", "causal", "a", "b"), 'put the text in quotes: attncli mask causal "a b"'),
         (("show", "-l", "3", "a b"), "did you mean --layer?"),
-        (("show", "-t5", "a b"), "did you mean --top?"),
+        (("show", "-k5", "a b"), "did you mean --kind?"),
         (("show", "-x is less"), "put -- before a text that begins with a dash"),
         (("shw", "a b"), 'did you mean "show"?'),
         (("explain", "scalin"), 'did you mean "scaling"? As a text: attncli explain -- scalin'),

@@ -124,7 +124,7 @@ def test_the_terminal_shows_the_patches_that_the_class_token_attends_to(
     cli: Cli, vit: str, photo: Path
 ) -> None:
     one = cli("show", str(photo), "-m", vit, "--layer", "1", "--head", "2")
-    assert one.code == 0 and "encoder L1H2 · [CLS] attends to patches · 4×6 shown" in one.out
+    assert one.code == 0 and "layer 1 head 2 · [CLS] attends to patches" in one.out
     assert [line[:3] for line in one.out.splitlines() if line.startswith("r")] == ["r0 ", "r1 ", "r2 ", "r3 "]
     many = cli("show", str(photo), "-m", vit, "--query", "r2c3").out
     assert "6 heads shown · r2c3 attends to patches · 4×6 each" in many and "H0" in many
@@ -166,12 +166,12 @@ def test_without_a_class_token_the_patch_in_the_middle_attends(cli: Cli, photo: 
     folder = tiny.write_vit(tmp_path, "siglip_vision_model", image_size=48)
     tiny.image_processor("ViT")(size={"height": 48, "width": 48}).save_pretrained(folder)
     result = cli("show", str(photo), "-m", str(folder), "--layer", "1", "--head", "1")
-    assert "r3c3 attends to patches · 6×6 shown" in result.out and "special" not in result.out
+    assert "r3c3 attends to patches" in result.out and "special" not in result.out
 
 
 def test_several_queries_make_a_matrix_as_of_a_text(cli: Cli, vit: str, photo: Path) -> None:
     out = cli("show", str(photo), "-m", vit, "--layer", "1", "--head", "0", "--query", "r0c0,r3c5").out
-    assert "rows attend to columns · 2×25 shown" in out
+    assert "rows attend to columns" in out
 
 
 def test_what_does_not_go_with_a_picture_is_refused(cli: Cli, vit: str, photo: Path, tmp_path: Path) -> None:
