@@ -117,8 +117,8 @@ class MapRequest:
         layer, head, count = telling.found() or (0, 0, 1)
         if count == 1:
             return self
-        farther = "keys" if self.kind == "cross" else "words farther away"
-        why = f"of {count} heads the one that gives {farther} the most weight; --head all shows all of them"
+        whom = "single keys" if self.kind == "cross" else "faraway words"
+        why = f"of {count} heads this one gives {whom} most weight (all: --head all)"
         return replace(self._of(layer, head), why=(why,))
 
     def explained(self, view: MatrixGrid) -> MatrixGrid:

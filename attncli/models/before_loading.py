@@ -18,6 +18,7 @@ from attncli.errors import UsageError, did_you_mean
 from attncli.inputs.media import medium_of, refuse_medium
 from attncli.labels import safe_label
 from attncli.models.opening import load_options, model_name
+from attncli.models.refusals import too_long
 from attncli.models.shipped import card, shipped_folder, shipped_models
 from attncli.observers.selection import Selection
 from attncli.record import KINDS, Tokens
@@ -90,19 +91,6 @@ def check_before_loading(model: ModelOptions, wanted: Wanted, scratch: ScratchOp
     reads = wanted.text and medium_of(wanted.text) is None
     if reads and not two_texts and (folder / "tokenizer.json").is_file():
         _check_text(folder, config, name, wanted)
-
-
-def too_long(name: str, length: int, limit: int, *, strides: bool) -> UsageError:
-    """Make the error for a text of more tokens than a model reads.
-
-    Args:
-        strides: Whether it can be read in windows.
-    """
-    stride = f"; attncli show --stride {limit // 2} reads it all, in windows" if strides else ""
-    return UsageError(
-        f"the text has {length:,} tokens; {name} reads at most {limit:,}",
-        f"--truncate cuts it to {limit:,}{stride}",
-    )
 
 
 def _check_shipped(name: str, wanted: Wanted) -> None:

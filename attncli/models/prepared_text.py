@@ -12,10 +12,9 @@ from torch import Tensor
 from attncli.errors import CaptureError, ModelError, UsageError
 from attncli.labels import safe_label
 from attncli.models import position_limits as limits
-from attncli.models.before_loading import too_long
 from attncli.models.loading import Loaded
 from attncli.models.python_tokenizers import leads_back, read_tokens
-from attncli.models.refusals import refused_as
+from attncli.models.refusals import refused_as, too_long
 from attncli.models.tokens import positions
 from attncli.models.towers import main_input
 from attncli.models.vocabulary_check import notes_on_pair, notes_on_text
