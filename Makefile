@@ -41,10 +41,11 @@ bench:
 	$(PYTHON) benchmarks/heads.py
 	$(PYTHON) benchmarks/each_line.py
 
-# Runs the marked commands of docs/tour.md and writes what they print and draw under docs/tour/; draws docs/terminal.svg.
+# Runs the marked commands of docs/tour.md and writes what they print and draw under docs/tour/; draws docs/terminal.svg and docs/gallery.md.
 docs:
 	$(PYTHON) docs/tour.py
 	$(PYTHON) docs/terminal.py
+	$(PYTHON) docs/gallery.py
 
 # Captures a tiny model of every family in the installed transformers and writes docs/coverage.md; about 15 minutes
 # on two cores; some families need `pip install attncli[sweep]`. A run that was stopped goes on where it was; `rm

@@ -32,6 +32,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory, model_folder) -> Path:
         (folder / name).write_text("\n".join(sentences))
     pair = {"text": "The dog slept.", "from": [8, 13], "to": [4, 7]}
     (folder / "pairs.jsonl").write_text(f"{json.dumps(pair | {'target': 'CCO'})}\n")
+    (folder / "gold.txt").write_text("C C O ||| C C O ||| 0-0 1-1 2-2\n")
     with wave.open(str(folder / "speech.wav"), "wb") as sound:
         sound.setparams((1, 2, 16000, 0, "NONE", ""))
         sound.writeframes(bytes(16000 * 2))

@@ -44,7 +44,7 @@ def spread(function: Callable[..., None]) -> Callable[..., None]:
         check_rules(rules)
         arguments = {}
         for name, group in groups.items():
-            arguments[name] = group(**{f.name: values.pop(f.name) for f in fields(group)})
+            arguments[name] = _filled(group, values)
         function(**values, **arguments)
 
     of_context = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
@@ -55,10 +55,24 @@ def spread(function: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
+def _filled(group: Any, values: dict[str, Any]) -> Any:
+    """Make a group of its options' values, and the groups in it of theirs."""
+    hints = get_type_hints(group)
+    return group(
+        **{
+            f.name: _filled(hints[f.name], values) if is_dataclass(hints[f.name]) else values.pop(f.name)
+            for f in fields(group)
+        }
+    )
+
+
 def _parameters_of(group: Any) -> list[inspect.Parameter]:
     hints = get_type_hints(group, include_extras=True)
     found = []
     for f in fields(group):
+        if is_dataclass(hints[f.name]):
+            found += _parameters_of(hints[f.name])
+            continue
         default = inspect.Parameter.empty if f.default is MISSING else f.default
         annotation = _declared(hints[f.name], getattr(group, "panel", None))
         found.append(

@@ -43,10 +43,9 @@ def plan_output(
         UsageError: The wishes contradict each other.
         WriteError: A file cannot be written.
     """
-    if output.colormap not in COLORMAPS:
-        raise UsageError(
-            f"--colormap {output.colormap}: unknown colormap", did_you_mean(output.colormap, COLORMAPS)
-        )
+    colormap = output.colormap or output.picture.look().colormap or COLORMAPS[0]
+    if colormap not in COLORMAPS:
+        raise UsageError(f"--colormap {colormap}: unknown colormap", did_you_mean(colormap, COLORMAPS))
     found = plan(output, view, default=default)
     if output.fields and found.formats.isdisjoint(("csv", "tsv", "ndjson", "table")):
         raise UsageError("--fields is for CSV, TSV and NDJSON", "add --format csv, or -o FILE.csv")

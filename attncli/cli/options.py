@@ -19,13 +19,14 @@ from attncli.cli.choices import (
     entries_of,
     settings_of,
 )
+from attncli.cli.picture_options import NO_WISHES, PictureOptions
 from attncli.cli.rules import Rule
 from attncli.errors import UsageError
 from attncli.inputs.text import check_typed, read_text
 from attncli.record import KINDS
 from attncli.terminal import COLOR_CHOICES
 
-COLORMAPS = ("viridis", "cividis", "magma", "grey")
+COLORMAPS = ("viridis", "cividis", "magma", "inferno", "plasma", "grey", "light")
 DEVICES = ("cpu", "cuda", "mps")
 
 ARGV: ContextVar[tuple[str, ...]] = ContextVar("ARGV", default=())
@@ -334,8 +335,10 @@ class OutputOptions:
         int | None, typer.Option(metavar="CELLS", help="Width of text; the terminal's by default.")
     ] = None
     colormap: Annotated[
-        str, typer.Option(metavar="NAME", help="viridis, cividis, magma or grey."), Choices(COLORMAPS)
-    ] = "viridis"
+        str | None,
+        typer.Option(metavar="NAME", help=f"{', '.join(COLORMAPS)} (0 is white); viridis by default."),
+        Choices(COLORMAPS),
+    ] = None
     raw_tokens: Annotated[
         bool, typer.Option("--raw-tokens", help="Show the vocabulary's own forms (Ġthe, ##ed).")
     ] = False
@@ -346,7 +349,6 @@ class OutputOptions:
         str | None,
         typer.Option(metavar="A,B,…", help="Only these fields of CSV, TSV and NDJSON: layer,head,weight."),
     ] = None
-    dpi: Annotated[int, typer.Option(metavar="N", min=20, max=1200, help="Resolution of PNG files.")] = 150
     no_clobber: Annotated[bool, typer.Option("--no-clobber", help="Never overwrite a file.")] = False
     yes_large: Annotated[
         bool, typer.Option("--yes-large", help="Write more than 10 million numbers as text.")
@@ -362,3 +364,4 @@ class OutputOptions:
     )
     debug: Annotated[bool, typer.Option("--debug", help="Show a traceback when something fails.")] = False
     no_progress: Annotated[bool, typer.Option("--no-progress", help="Show no progress on stderr.")] = False
+    picture: PictureOptions = NO_WISHES

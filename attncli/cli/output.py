@@ -15,7 +15,7 @@ from tempfile import mkdtemp
 from typing import BinaryIO, cast
 
 from attncli import registry
-from attncli.cli.options import OutputOptions
+from attncli.cli.options import COLORMAPS, OutputOptions
 from attncli.errors import ClosedPipe, TooLargeError, UsageError, WriteError, did_you_mean
 from attncli.labels import safe_label, visible_controls
 from attncli.render import Format, Options, formats_with, listing_formats
@@ -368,9 +368,13 @@ def _options_for_screen(to: Plan) -> Options:
 
 
 def _options_for_file(to: Plan) -> Options:
-    same = ("colormap", "raw_tokens", "csv_safe", "dpi", "width")
-    fields = tuple(filter(None, (name.strip() for name in (to.output.fields or "").split(","))))
-    return Options(**{name: getattr(to.output, name) for name in same}, fields=fields)
+    given = to.output
+    look = given.picture.look()
+    look = replace(look, colormap=given.colormap or look.colormap)
+    kept = {name: getattr(given, name) for name in ("raw_tokens", "csv_safe", "width")}
+    fields = tuple(filter(None, (name.strip() for name in (given.fields or "").split(","))))
+    colormap, dpi = look.colormap or COLORMAPS[0], look.dpi or 150
+    return Options(colormap=colormap, dpi=dpi, look=look, fields=fields, **kept)
 
 
 def _reason(error: OSError) -> str:

@@ -9,7 +9,7 @@ from itertools import accumulate, pairwise
 
 import numpy as np
 
-from attncli.errors import CaptureError
+from attncli.errors import UsageError
 from attncli.labels import safe_label
 from attncli.record import Span, Token, Tokens
 from attncli.view import Matrix
@@ -23,11 +23,11 @@ def require_offsets(tokens: Tokens) -> None:
     """Refuse tokens of a text that do not say which characters they stand for.
 
     Raises:
-        CaptureError: Some do not.
+        UsageError: Some do not.
     """
     given = (token for token in tokens if not token.special and token.segment != "generated")
     if any(token.id is not None and token.start is None for token in given):
-        raise CaptureError(
+        raise UsageError(
             "the model's tokenizer does not say where its tokens stand in this text, so that there are no words",
             "its tokens can be shown and named by position",
         )

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from attncli import registry
+from attncli.render.look import PLAIN, Look
 from attncli.view import View
 
 ColorMode = Literal["none", "16", "256", "truecolor"]
@@ -33,10 +34,11 @@ class Options:
         color: What the terminal can show; ``none`` means that no escape byte may come out.
         unicode: Whether blocks and arrows may be used; otherwise ASCII only.
         terminal: Whether a person reads this on a terminal: aligned tables there, tabs in a pipe.
-        colormap: ``viridis``, ``cividis``, ``magma`` or ``grey``.
+        colormap: One of `terminal.colors.COLORMAPS`.
         raw_tokens: Show the vocabulary's own forms (Ġthe, ##ed) instead of decoded text.
         csv_safe: Prefix cells that a spreadsheet would take for a formula.
         dpi: Dots per inch of raster pictures.
+        look: How a picture looks besides.
         fields: Which fields of the long form to write, in this order; all where empty.
         height: Lines of the terminal; None where there is none.
     """
@@ -49,6 +51,7 @@ class Options:
     raw_tokens: bool = False
     csv_safe: bool = False
     dpi: int = 150
+    look: Look = PLAIN
     fields: tuple[str, ...] = ()
     height: int | None = None
 

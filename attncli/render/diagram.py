@@ -54,7 +54,7 @@ def draw(flow: Sequence[Node], options: Options) -> list[str]:
     """
     width = options.width or 80
     texts = {node.name: [words(line, options) for line in node.lines] for node in flow}
-    places = _places(flow, texts, width)
+    places = places_of(flow, texts, width)
     lines: list[str] = []
     last = max(place.level for place in places.values())
     for level in range(last + 1):
@@ -64,7 +64,7 @@ def draw(flow: Sequence[Node], options: Options) -> list[str]:
     return lines
 
 
-def _places(flow: Sequence[Node], texts: Mapping[str, Sequence[str]], width: int) -> dict[str, Place]:
+def places_of(flow: Sequence[Node], texts: Mapping[str, Sequence[str]], width: int) -> dict[str, Place]:
     """Return each node its place.
 
     The fullest level is spread out evenly. What comes after stands in the middle of what it comes from, and what

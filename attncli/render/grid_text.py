@@ -23,6 +23,7 @@ _WITHOUT_NUMBER = {"path_length": "never"}
 _UNITS = ("bits", "bytes", "seconds")
 _DOTS = re.compile(r"(?<=\w)·(?=\w)")
 """Between a formula's factors; a dot with spaces around it separates, one at a token's edge is a space."""
+_SECONDS = re.compile(r"\d+(\.\d+)? s")
 _ASCII_WORDS = str.maketrans(
     {
         "×": "x",
@@ -97,6 +98,13 @@ def placed_label(token: Token, options: Options) -> str:
     label = _token_label(token, options)
     is_place = token.id is None and token.start is None and not token.special
     return label if is_place or label == str(token.position) else f"{token.position} {label}"
+
+
+def is_time(tokens: Tokens) -> bool:
+    """Return whether tokens are moments of a sound: ``0.02 s``, in no text and no vocabulary."""
+    return len(tokens) > 1 and all(
+        token.id is None and token.start is None and _SECONDS.fullmatch(token.label) for token in tokens
+    )
 
 
 def words(text: str, options: Options) -> str:

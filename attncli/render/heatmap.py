@@ -14,12 +14,14 @@ from attncli.render import Options
 from attncli.render.grid_layout import labelled
 from attncli.render.grid_text import fact_texts, place_names, require_grid, words
 from attncli.render.patches import as_patches
+from attncli.render.running_text import is_running_text
 from attncli.render.scales import scale_of
 from attncli.render.terminal.canvas import Line, paint, wrap
 from attncli.render.terminal.cells import Pen
 from attncli.render.terminal.head_maps import draw_head_maps
 from attncli.render.terminal.legend import legend
 from attncli.render.terminal.map_tiles import draw_tiles
+from attncli.render.terminal.running_text import draw_running_text
 from attncli.render.terminal.single_map import draw_single
 from attncli.view import HeadRanking, MatrixGrid, View
 
@@ -44,15 +46,24 @@ def render(view: View, options: Options) -> bytes:
     """Draw a grid as lines that are nowhere wider than the terminal; 80 cells in a pipe."""
     options = replace(options, width=max(_NARROWEST, options.width or _PIPED_WIDTH))
     if isinstance(view, HeadRanking):
-        text = paint([*_head(view, options), *draw_head_maps(view, options), *_notes(view, options)])
-        return text.encode("utf-8" if options.unicode else "ascii", "backslashreplace")
-    grid = as_patches(require_grid(view, "heatmap"))
+        return _encoded(
+            [*_head(view, options), *draw_head_maps(view, options), *_notes(view, options)], options
+        )
+    grid = require_grid(view, "heatmap")
+    if is_running_text(grid, options):
+        return _encoded(
+            [*_head(grid, options), *draw_running_text(grid, options), *_foot(grid, options)], options
+        )
+    grid = as_patches(grid)
     pen = Pen(options, grid.unit, scale_of(grid))
     lines = _lines(grid, pen)
     if options.height is not None and len(lines) >= options.height:
         lines = _lines(grid, pen, repeat=True)
-    text = paint(lines)
-    return text.encode("utf-8" if options.unicode else "ascii", "backslashreplace")
+    return _encoded(lines, options)
+
+
+def _encoded(lines: list[Line], options: Options) -> bytes:
+    return paint(lines).encode("utf-8" if options.unicode else "ascii", "backslashreplace")
 
 
 def _lines(grid: MatrixGrid, pen: Pen, *, repeat: bool = False) -> list[Line]:

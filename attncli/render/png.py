@@ -11,7 +11,7 @@ ENTRY = Entry(
     summary="PNG picture",
     attributes={
         "suffixes": (".png",),
-        "views": ("MatrixGrid", "Curves", "HeadRanking"),
+        "views": ("MatrixGrid", "Curves", "HeadRanking", "Steps", "Table"),
         "binary": True,
         "draws": True,
     },
@@ -19,7 +19,7 @@ ENTRY = Entry(
 
 
 def render(view: View, options: Options) -> bytes:
-    """Draw a grid as a PNG file, the same bytes each time."""
+    """Draw a view as a PNG file, the same bytes each time."""
     from attncli.render.picture.figure import save
 
     return save(view, options, "png")

@@ -54,6 +54,7 @@ def pooled_fields(
 def size_text(grid: MatrixGrid) -> str:
     """Return how many tokens the matrices are of.
 
+    >>> from attncli.view import Pooling
     >>> size_text(MatrixGrid(None, (), (), (), pooled=Pooling("max", 8000, 8000)))
     '8,000×8,000'
     """
@@ -65,6 +66,7 @@ def size_text(grid: MatrixGrid) -> str:
 def shown_size(grid: MatrixGrid, rows: int, columns: int, how: str) -> str:
     """Return how many tokens a drawing of fewer cells shows, and how they were pooled: maybe once already.
 
+    >>> from attncli.view import Pooling
     >>> shown_size(MatrixGrid(None, (), (), (), pooled=Pooling("mean", 8000, 8000)), 37, 74, "max")
     'pooled by mean, then by max: 37×74 cells show 8,000×8,000'
     """

@@ -125,16 +125,19 @@ def _draw_table(table: Table, options: Options) -> str:
 
 def draw_rows(table: Table, options: Options) -> str:
     """Draw a table's columns and rows, without its title and notes."""
-    names = [_title(column, options) for column in table.columns]
+    names = [column_title(column, options) for column in table.columns]
     rows = [
         [_cell(value, column, options) for value, column in zip(row, table.columns, strict=True)]
         for row in table.rows
     ]
-    numeric = [
-        column.right or (not column.bar and _is_numeric([row[place] for row in table.rows]))
-        for place, column in enumerate(table.columns)
-    ]
+    numeric = [is_right(table, place) for place in range(len(table.columns))]
     return _columns(names, rows, numeric, options) if rows else "nothing to show\n"
+
+
+def is_right(table: Table, place: int) -> bool:
+    """Return whether a column is aligned to the right, as numbers are."""
+    column = table.columns[place]
+    return column.right or (not column.bar and _is_numeric([row[place] for row in table.rows]))
 
 
 def _cell(value: object, column: Column, options: Options) -> str:
@@ -167,7 +170,8 @@ def bar(share: float, options: Options) -> str:
     return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
 
 
-def _title(column: Column, options: Options) -> str:
+def column_title(column: Column, options: Options) -> str:
+    """Return the heading of a column."""
     name = column.name if column.title is None else column.title
     if column.title is None:
         name = name.replace("_", " ")

@@ -108,7 +108,7 @@ def test_a_file_is_written_by_its_ending(cli: Cli, tmp_path, ending: str) -> Non
         (("--head", "1", "--layer", "0"), 2, "--head 1: out of range"),
         (("--query", "zebra"), 2, 'no token "zebra"'),
         (("--variant", "linear"), 2, "leave --variant out"),
-        (("-o", "x.png"), 2, "this command cannot write .png files"),
+        (("-o", "x.npz"), 2, "this command cannot write .npz files"),
         (("--format", "heatmap"), 2, "not available for this command"),
     ],
 )  # fmt: skip

@@ -60,7 +60,6 @@ def test_rows_are_positions_and_pooling_is_of_whole_maps(cli: Cli) -> None:
     assert "--query and --rows were both given" in cli("show", "a b", "--rows", "0", "--query", "a").err
     assert "--pool shows a whole map" in cli("show", "a b", "--rows", "0", "--pool", "max").err
     assert cli("show", "a b", "--pool", "min").code == 2
-    assert "--words shows whole words" in cli("show", "a b", "--words", "--key", "a").err
 
 
 def test_a_mean_over_layers_is_pooled_by_mean(cli: Cli) -> None:

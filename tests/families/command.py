@@ -73,12 +73,12 @@ def _documents(what: str, folder: Path, model: Any, takes: str, writes: bool) ->
     """Show a model whole, or a layer at a time where their sizes differ."""
     for extra in _questions(model, takes, writes):
         try:
-            yield _show(what, folder, *extra)
+            yield show(what, folder, *extra)
         except Refused as reason:
             if "several sizes" not in str(reason):
                 raise
             layers = range(Stacks(model).depth("encoder"))
-            parts = [_show(what, folder, *extra, "--layer", str(layer)) for layer in layers]
+            parts = [show(what, folder, *extra, "--layer", str(layer)) for layer in layers]
             yield parts[0] | {"attention": [one for part in parts for one in part["attention"]]}
 
 

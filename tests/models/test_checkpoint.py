@@ -82,7 +82,7 @@ def test_a_last_norm_is_needed_to_predict_and_not_to_attend(llama: Path) -> None
 
 
 def test_a_missing_head_is_told_as_such(llama: Path) -> None:
-    assert "no language-model head there" in refusal(llama, head=True).message
+    assert "no language-model head, so it cannot generate" in refusal(llama, head=True).message
 
 
 def test_positions_that_the_model_computes_may_be_missing(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def test_truncated_weights_are_told_with_the_file(copy: Path, keep: int) -> None
 
 def test_a_broken_config_is_told(copy: Path) -> None:
     (copy / "config.json").write_text("{")
-    assert "config.json is no JSON" in failure(copy).message
+    assert "config.json is not JSON" in failure(copy).message
     (copy / "config.json").write_text("[]")
     assert failure(copy).message.endswith("config.json is not a JSON object")
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from attncli.render import Options
-from attncli.render.grid_text import placed_label, token_labels
+from attncli.render.grid_text import is_time, placed_label, token_labels
 from attncli.render.picture.fonts import picture_label
-from attncli.render.picture.page_layout import INK, POINT, SMALL, text_width
+from attncli.render.picture.page_layout import POINT, ink, least_letters, letters, text_width
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 MOST_LABELS = 48
 _LONGEST_LABEL = 24
+_LARGEST_SHARE = 0.22
+"""Of a page of a given width, how much its labels may take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,25 +55,29 @@ class Axis:
         return 1.2 * self.size * POINT if self.lying else self.longest()
 
 
-def token_axis(tokens: Tokens, options: Options, cell: float, smallest: float = 6.0) -> Axis:
+def token_axis(tokens: Tokens, options: Options, cell: float) -> Axis:
     """Label an axis: each token where there is room, otherwise some, with their positions.
 
     Args:
         cell: Inches from one token to the next.
-        smallest: Points that a label must have to be read.
     """
+    if is_time(tokens):
+        return _time_axis(tokens, cell)
+    smallest, most = least_letters(), _LONGEST_LABEL
+    if options.look.size is not None:
+        most = max(8, min(most, int(_LARGEST_SHARE * options.look.size[0] / (0.55 * letters() * POINT))))
     labels, positions = token_labels(tokens, options), [token.position for token in tokens]
-    size = min(SMALL + 1, cell / POINT * 0.82)
+    size = min(letters(1.1), cell / POINT * 0.82)
     if size >= smallest and len(labels) <= MOST_LABELS:
-        return Axis(tuple(range(len(labels))), tuple(map(_short, labels)), size, cell)
+        return Axis(tuple(range(len(labels))), tuple(_short(label, most) for label in labels), size, cell)
     if len(labels) > 1 and positions[-1] - positions[0] >= len(labels):
         return _pooled_axis(positions, cell, smallest)
     step = round_step(smallest * 1.5 * POINT / cell, len(labels))
     places = tuple(range(0, len(labels), step))
     return Axis(
         places,
-        tuple(_short(placed_label(tokens[place], options)) for place in places),
-        smallest + 0.5,
+        tuple(_short(placed_label(tokens[place], options), most) for place in places),
+        1.08 * smallest,
         step * cell,
     )
 
@@ -82,7 +89,19 @@ def _pooled_axis(positions: Sequence[int], cell: float, smallest: float) -> Axis
     step = round_step(smallest * 1.5 * POINT / cell * each, length)
     marks = range(-(-positions[0] // step) * step, length, step)
     places = tuple(bisect_right(positions, mark) - 1 for mark in marks)
-    return Axis(places, tuple(f"{mark:,}" for mark in marks), smallest + 0.5, step / each * cell)
+    return Axis(places, tuple(f"{mark:,}" for mark in marks), 1.08 * smallest, step / each * cell)
+
+
+def _time_axis(tokens: Tokens, cell: float) -> Axis:
+    """Label an axis of a sound's moments with whole seconds; of a very short sound with parts of them."""
+    times = [float(token.label.removesuffix(" s")) for token in tokens]
+    second = cell * (len(times) - 1) / max(times[-1] - times[0], 1e-9)
+    least = 4 * letters() * POINT / second
+    steps = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600)
+    step = next((size for size in steps if size >= least and (size >= 1 or times[-1] - times[0] < 2)), 600)
+    marks = [count * step for count in range(math.ceil(times[0] / step), int(times[-1] / step) + 1)]
+    places = tuple(bisect_right(times, mark + 1e-6) - 1 for mark in marks)
+    return Axis(places, tuple(f"{mark:g}" for mark in marks), letters(), step * second)
 
 
 def round_step(least: float, length: int) -> int:
@@ -96,12 +115,12 @@ def round_step(least: float, length: int) -> int:
     return next(int(size) for size in sizes if size >= least and size == int(size))
 
 
-def _short(label: str) -> str:
+def _short(label: str, most: int) -> str:
     """Make a label fit for a picture, and cut it: of its characters, or of the numbers that stand for them."""
     from attncli.labels import fit
 
-    room = _LONGEST_LABEL
-    while len(said := picture_label(fit(label, room))) > _LONGEST_LABEL and room > 1:
+    room = most
+    while len(said := picture_label(fit(label, room))) > most and room > 1:
         room -= 1
     return said
 
@@ -113,7 +132,7 @@ def set_ticks(axes: Axes, labels: Axis, which: str) -> None:
         list(labels.places),
         labels=list(labels.labels),
         size=labels.size,
-        color=INK,
+        color=ink(),
         parse_math=False,
         rotation=90 if which == "x" and not labels.lying else 0,
     )

@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from attncli.memory import human_bytes
+from attncli.render import Options
 from attncli.render.picture.fonts import picture_label
-from attncli.render.picture.page_layout import INK, QUIET, SMALL, Page, text_width
+from attncli.render.picture.page_layout import (
+    POINT,
+    Page,
+    best_columns,
+    break_lines,
+    fitted,
+    ink,
+    letters,
+    quiet,
+    text_width,
+)
+from attncli.render.scales import even_values
 from attncli.view import Curve, Curves, Plot
 
 if TYPE_CHECKING:
@@ -17,14 +30,17 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # Okabe and Ito 2008, Color Universal Design: told apart by eyes that see no red or green.
-_COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#222222", "#8c6d1f")
+_COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#7f7f7f", "#8c6d1f")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p")
 _QUIET = "#8a8a8a"
 
-_WIDTH, _HEIGHT = 4.3, 4.2
-_LEFT, _GAP, _BELOW = 0.75, 0.12, 0.52
-_LINE = 0.155
-"""Inches from one name to the next below it."""
+_WIDTH, _HEIGHT = 4.5, 3.0
+_NARROWEST = 1.4
+_GAP = 0.12
+_LINE = 1.4
+"""Letters from one name to the next below it."""
+_POWER = re.compile(r"\^(-?\d+(?:\.\d*[1-9])?)(?:\.0+)?")
+_RAISED = str.maketrans("-0123456789.", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹·")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,22 +50,60 @@ class _Style:
     line: str
 
 
-def draw_curves(view: Curves) -> Figure:
-    """Draw each plot of a view, side by side, with the names of the curves at their right."""
-    rooms = [_LEFT + _WIDTH + _names_width(plot) for plot in view.plots]
-    rows = max((len(plot.curves) for plot in view.plots), default=0)
-    height = max(_HEIGHT, rows * _LINE + 0.2)
-    title = [picture_label(view.header.title)] if view.header.title else []
-    page = Page(0.1, sum(rooms), 0.0, _BELOW, height, title, "", list(view.header.notes))
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """Inches of a plot's frame, of what stands at its left, of its title and of the names at its right."""
+
+    width: float
+    height: float
+    left: float
+    above: float
+    names: float
+
+
+def draw_curves(view: Curves, options: Options) -> Figure:
+    """Draw each plot of a view with the names of the curves at their right, as a page of about 3 to 2."""
+
+    def laid(stretch: float) -> tuple[Page, tuple[_Room, int]]:
+        longest = max((len(plot.curves) for plot in view.plots), default=0)
+        line = letters(_LINE) * POINT
+        height = max(_HEIGHT * stretch, longest * line)
+        names = max(map(_names_width, view.plots), default=0)
+        width = _WIDTH * stretch
+        lines = max((len(_title_lines(plot, width + names)) for plot in view.plots), default=1)
+        room = _Room(width, height, letters(6.8) * POINT, letters(1.4 + 1.7 * lines) * POINT, names)
+        wide, high = room.left + room.width + names, room.above + height + letters(4.2) * POINT
+        across = best_columns(
+            max(len(view.plots), 1), wide, high, options.look, 3 / 2, room.left + names + _NARROWEST
+        )
+        down = -(-len(view.plots) // across) or 1
+        title, notes = view.header.title, list(view.header.notes)
+        page = Page(0.1, across * wide, 0.0, 0.0, down * high, title, "", notes, options.look)
+        return page, (room, across)
+
+    page, (room, across) = fitted(options.look, laid)
+    page, room = _filled(page, room, -(-len(view.plots) // across) or 1)
     figure = page.figure()
     styles = _styles(view.plots)
-    left = 0.0
-    for plot, room in zip(view.plots, rooms, strict=True):
-        axes = page.axes(figure, left + _LEFT, 0.32, _WIDTH, height - 0.32)
-        _draw(axes, plot, styles)
-        _write_names(axes, plot, styles, height - 0.32)
-        left += room
+    for number, plot in enumerate(view.plots):
+        down, right = divmod(number, across)
+        left = right * page.width / across + room.left
+        top = down * (room.above + room.height + letters(4.2) * POINT) + room.above
+        axes = page.axes(figure, left, top, room.width, room.height)
+        _draw(axes, plot, styles, room)
+        _write_names(axes, plot, styles, room)
     return figure
+
+
+def _title_lines(plot: Plot, room: float) -> list[str]:
+    title = f"{plot.title} (bits)" if plot.unit == "bits" else plot.title
+    return break_lines(title, room, letters(1.2))
+
+
+def _filled(page: Page, room: _Room, down: int) -> tuple[Page, _Room]:
+    """Make plots higher, up to squares, where a page of a given height has room."""
+    higher = max(0.0, min(page.spare_height / down, room.width - room.height))
+    return replace(page, height=page.height + higher * down), replace(room, height=room.height + higher)
 
 
 def _styles(plots: Sequence[Plot]) -> dict[str, _Style]:
@@ -69,19 +123,28 @@ def _styles(plots: Sequence[Plot]) -> dict[str, _Style]:
 
 
 def _names_width(plot: Plot) -> float:
-    return _GAP + 0.45 + max((text_width(_name(curve), SMALL) for curve in plot.curves), default=0.0)
+    return _GAP + 0.35 + max((text_width(_name(curve), letters()) for curve in plot.curves), default=0.0)
 
 
 def _name(curve: Curve) -> str:
-    return picture_label(f"{curve.name}  {curve.about}".strip())
+    return picture_label(raised(f"{curve.name}  {curve.about}".strip()))
 
 
-def _draw(axes: Axes, plot: Plot, styles: dict[str, _Style]) -> None:
+def raised(text: str) -> str:
+    """Write powers as people do.
+
+    >>> raised("n^2"), raised("n^1.98")
+    ('n²', 'n¹·⁹⁸')
+    """
+    return _POWER.sub(lambda found: found[1].translate(_RAISED), text)
+
+
+def _draw(axes: Axes, plot: Plot, styles: dict[str, _Style], room: _Room) -> None:
     axes.set_xscale("log", base=2)
     axes.set_yscale("linear" if plot.linear else "log")
-    title = f"{plot.title} (bits)" if plot.unit == "bits" else plot.title
-    axes.set_title(title, size=SMALL + 2, color=INK, loc="left", pad=8, parse_math=False)
-    axes.set_xlabel(plot.x_name, size=SMALL + 1, color=QUIET, parse_math=False)
+    title = "\n".join(_title_lines(plot, room.width + room.names))
+    axes.set_title(title, size=letters(1.2), color=ink(), loc="left", pad=8, parse_math=False)
+    axes.set_xlabel(plot.x_name, size=letters(1.1), color=quiet(), parse_math=False)
     for curve in plot.curves:
         style = styles[curve.name]
         axes.plot(
@@ -92,15 +155,18 @@ def _draw(axes: Axes, plot: Plot, styles: dict[str, _Style]) -> None:
             linestyle=style.line,
             linewidth=1.3,
             markersize=4,
-            markerfacecolor="white" if curve.quiet else style.color,
+            markerfacecolor="none" if curve.quiet else style.color,
             zorder=2 if curve.quiet else 3,
         )
     _set_limits(axes, plot)
     _draw_slopes(axes, plot)
-    _set_ticks(axes, plot)
+    _set_ticks(axes, plot, room.width)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
-    axes.grid(True, color="#e8e8e8", linewidth=0.6)
+    axes.grid(True, color=_QUIET, alpha=0.25, linewidth=0.6)
+    axes.patch.set_alpha(0)
+    for spine in axes.spines.values():
+        spine.set_color(quiet())
     axes.set_axisbelow(True)
 
 
@@ -116,7 +182,10 @@ def _set_limits(axes: Axes, plot: Plot) -> None:
 
 def _draw_slopes(axes: Axes, plot: Plot) -> None:
     """Draw what grows like n, n², … as dotted lines from the lower left corner, named where they leave the axes."""
+    import matplotlib
+
     (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
+    ground = matplotlib.rcParams["figure.facecolor"]
     for slope in plot.slopes:
         end = min(right, left * (top / bottom) ** (1 / slope))
         axes.plot(
@@ -124,42 +193,47 @@ def _draw_slopes(axes: Axes, plot: Plot) -> None:
         )
         # Above the line's end, where the curves have ended already.
         axes.annotate(
-            "n" if slope == 1 else f"n^{slope}",
+            "n" if slope == 1 else raised(f"n^{slope}"),
             (end, bottom * (end / left) ** slope),
             xytext=(0, 3 if end == right else -10),
             textcoords="offset points",
-            size=SMALL,
-            color=QUIET,
+            size=letters(),
+            color=quiet(),
             ha="right",
-            bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.6},
+            bbox={"facecolor": ground, "edgecolor": "none", "alpha": 0.8, "pad": 0.6},
             zorder=1.5,  # of no curve may a point be hidden
             parse_math=False,
         )
 
 
-def _set_ticks(axes: Axes, plot: Plot) -> None:
+def _set_ticks(axes: Axes, plot: Plot, width: float) -> None:
     from matplotlib.ticker import FixedLocator, NullLocator
 
     lengths = sorted({value for curve in plot.curves for value in curve.x})
-    shown = _spaced(lengths, axes.get_xlim())
+    shown = _spaced(lengths, axes.get_xlim(), width)
     axes.xaxis.set_major_locator(FixedLocator(shown))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xticks(
-        shown, labels=[f"{value:,.0f}" for value in shown], size=SMALL, color=INK, parse_math=False
+        shown, labels=[f"{value:,.0f}" for value in shown], size=letters(), color=ink(), parse_math=False
     )
-    ticks = _even_values(axes.get_ylim()[1]) if plot.linear else _round_values(plot.unit, *axes.get_ylim())
+    ticks = even_values(axes.get_ylim()[1]) if plot.linear else _round_values(plot.unit, *axes.get_ylim())
     axes.yaxis.set_minor_locator(NullLocator())
     axes.set_yticks(
-        ticks, labels=[_value(tick, plot.unit) for tick in ticks], size=SMALL, color=INK, parse_math=False
+        ticks,
+        labels=[_value(tick, plot.unit) for tick in ticks],
+        size=letters(),
+        color=ink(),
+        parse_math=False,
     )
-    axes.tick_params(length=2, color=QUIET)
+    axes.tick_params(length=2, color=quiet())
 
 
-def _spaced(lengths: Sequence[float], limits: tuple[float, float]) -> list[float]:
+def _spaced(lengths: Sequence[float], limits: tuple[float, float], width: float) -> list[float]:
     """Leave out lengths whose labels would touch, the last one never."""
     kept: list[float] = []
     for value in reversed(lengths):
-        if not kept or math.log(kept[-1] / value) / math.log(limits[1] / limits[0]) * _WIDTH > 0.5:
+        apart = math.log((kept[-1] if kept else math.inf) / value) / math.log(limits[1] / limits[0]) * width
+        if apart > letters(0.75 * len(f"{value:,.0f}") + 0.5) * POINT:
             kept.append(value)
     return kept[::-1]
 
@@ -180,17 +254,6 @@ def _round_values(unit: str, low: float, high: float) -> list[float]:
     return [value for value in values if low <= value <= high]
 
 
-def _even_values(high: float) -> list[float]:
-    """Return the values to name on an axis from 0: from four to eight, a round step apart.
-
-    >>> _even_values(5.9)
-    [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
-    """
-    step = 10.0 ** math.floor(math.log10(high))
-    step = next(step / part for part in (0.5, 1, 2, 4, 5, 10) if high / (step / part) >= 4)
-    return [index * step for index in range(math.floor(high / step) + 1)]
-
-
 def _value(value: float, unit: str) -> str:
     """Write a value at an axis.
 
@@ -207,7 +270,7 @@ def _value(value: float, unit: str) -> str:
     return f"{value:.3g} s"
 
 
-def _write_names(axes: Axes, plot: Plot, styles: dict[str, _Style], height: float) -> None:
+def _write_names(axes: Axes, plot: Plot, styles: dict[str, _Style], room: _Room) -> None:
     """Write each curve's name at the right, as near to its end as the others allow, with a line that leads there."""
     (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
     ended = [curve for curve in plot.curves if curve.y]
@@ -215,17 +278,19 @@ def _write_names(axes: Axes, plot: Plot, styles: dict[str, _Style], height: floa
         curve.y[-1] / top if plot.linear else math.log(curve.y[-1] / bottom) / math.log(top / bottom)
         for curve in ended
     ]
-    for curve, end, place in zip(ended, ends, spread_out(ends, _LINE / height), strict=True):
+    for curve, end, place in zip(
+        ended, ends, spread_out(ends, letters(_LINE) * POINT / room.height), strict=True
+    ):
         x = math.log(curve.x[-1] / left) / math.log(right / left)
         color = styles[curve.name].color
         axes.annotate(
             _name(curve),
             (x, end),
-            xytext=(1 + (_GAP + 0.18) / _WIDTH, place),
+            xytext=(1 + (_GAP + 0.18) / room.width, place),
             xycoords="axes fraction",
             textcoords="axes fraction",
-            size=SMALL,
-            color=QUIET if curve.quiet else color,
+            size=letters(),
+            color=quiet() if curve.quiet else color,
             va="center",
             arrowprops={
                 "arrowstyle": "-",

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from attncli.labels import safe_label
 from attncli.render import Options
-from attncli.render.grid_text import require_grid
+from attncli.render.look import Ground, Look
 from attncli.render.patches import as_patches
 from attncli.render.picture.fonts import families
 from attncli.render.pooling import fit_to_draw
-from attncli.view import Curves, Header, HeadRanking, Matrix, MatrixGrid, View
+from attncli.view import Curves, Header, HeadRanking, Matrix, MatrixGrid, Steps, Table, View
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,6 +32,13 @@ _SETTINGS: dict[str, object] = {
     "text.usetex": False,
     "text.parse_math": False,
     "axes.unicode_minus": False,
+}
+
+# Of each ground: what is behind all, labels, what explains, what may not attend, and its hatching.
+_GROUNDS: dict[Ground, tuple[str, str, str, str, str]] = {
+    "white": ("white", "#222222", "#666666", "#ececec", "#c9c9c9"),
+    "transparent": ("none", "#222222", "#666666", "#ececec", "#c9c9c9"),
+    "dark": ("#14171c", "#f0f0f0", "#b4bac4", "#2a2f37", "#454c57"),
 }
 
 _METADATA: dict[str, dict[str, object]] = {
@@ -81,21 +88,28 @@ def visualize_attention(
     return build(MatrixGrid(header, (matrix,), query_tokens, labels), Options())
 
 
-def build(view: MatrixGrid | Curves | HeadRanking, options: Options) -> Figure:
-    """Draw a grid as a figure, one matrix large or several as small panels; or curves, or maps of heads."""
+def build(view: View, options: Options) -> Figure:
+    """Draw a view as a figure: one matrix large, several as small panels."""
     from attncli.render.picture.curves import draw_curves
     from attncli.render.picture.head_panels import draw_head_panels
     from attncli.render.picture.over_pictures import draw_over_pictures
     from attncli.render.picture.panels import draw_panels
+    from attncli.render.picture.running_text import draw_running_text
     from attncli.render.picture.single_map import draw_one
+    from attncli.render.picture.steps import draw_steps
+    from attncli.render.running_text import is_running_text
 
-    with settings():
+    with settings(options.look):
         if isinstance(view, Curves):
-            return draw_curves(view)
+            return draw_curves(view, options)
         if isinstance(view, HeadRanking):
             return draw_head_panels(view, options)
+        if isinstance(view, Steps | Table):
+            return draw_steps(view, options)
         if view.pictures:
             return draw_over_pictures(view, options)
+        if is_running_text(view, options):
+            return draw_running_text(view, options)
         grid = fit_to_draw(as_patches(view))
         return draw_one(grid, options) if len(grid.matrices) == 1 else draw_panels(grid, options)
 
@@ -106,23 +120,26 @@ def save(view: View, options: Options, form: str) -> bytes:
     Args:
         form: ``png``, ``svg`` or ``pdf``.
     """
-    drawn = view if isinstance(view, Curves | HeadRanking) else require_grid(view, form)
     buffer = io.BytesIO()
-    with settings():
-        title = drawn.header.title
+    with settings(options.look):
+        title = view.header.title if options.look.title is None else options.look.title
         metadata = _METADATA[form] | ({"Title": safe_label(title)} if title else {})
-        build(drawn, options).savefig(buffer, format=form, dpi=options.dpi, metadata=metadata)
+        build(view, options).savefig(buffer, format=form, dpi=options.dpi, metadata=metadata)
     return buffer.getvalue()
 
 
 @contextmanager
-def settings() -> Iterator[None]:
+def settings(look: Look) -> Iterator[None]:
     """Draw with Matplotlib's defaults and ours, and leave the caller's settings as they were."""
     import matplotlib
 
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
-        matplotlib.rcParams.update({**_SETTINGS, "font.family": list(families())})
+        matplotlib.rcParams.update(
+            {**_SETTINGS, "font.family": list(families()), "font.size": look.font_size}
+        )
+        names = ("figure.facecolor", "text.color", "axes.labelcolor", "axes.facecolor", "hatch.color")
+        matplotlib.rcParams.update(zip(names, _GROUNDS[look.ground], strict=True))
         yield
 
 

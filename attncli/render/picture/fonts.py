@@ -6,6 +6,7 @@ for, and a character that none of them has is written as its number, ``U+4EA4``.
 
 from __future__ import annotations
 
+import re
 from functools import cache
 
 from attncli.labels import safe_label
@@ -36,6 +37,11 @@ _WANTED = (
 """Best first. DejaVu Sans comes with Matplotlib, so one is always there. Colour emoji cannot be loaded."""
 
 
+_LETTERS = "[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]+"
+_RIGHT_TO_LEFT = re.compile(f"{_LETTERS}(?: +{_LETTERS})*")
+_MARK = "\u200e"
+"""Left-to-right: around a word that goes from right to left, it keeps the numbers beside it in their places."""
+
 _CONTROL_PICTURES = {chr(0x2400 + code): code for code in range(0x20)} | {"␡": 0x7F}
 """What `safe_label` writes for control characters; where no font has it, the control's own number is told."""
 
@@ -63,7 +69,8 @@ def _drawable() -> frozenset[int]:
 def picture_label(text: str) -> str:
     """Make a text fit for a picture: the gate's rules, and the number of each character that no font has."""
     known = _drawable()
-    return "".join(part if ord(part) in known else _number(part) for part in safe_label(text))
+    shown = "".join(part if ord(part) in known else _number(part) for part in safe_label(text))
+    return _RIGHT_TO_LEFT.sub(lambda run: f"{_MARK}{run[0]}{_MARK}", shown) if ord(_MARK) in known else shown
 
 
 def _number(character: str) -> str:

@@ -11,35 +11,33 @@ from typing import TYPE_CHECKING
 
 from attncli.render import Options
 from attncli.render.grid_text import fact_texts, short_names, token_labels
+from attncli.render.look import LEAST_FONT
 from attncli.render.picture.fonts import picture_label
+from attncli.render.picture.notes import note_texts
 from attncli.render.picture.page_layout import (
-    FORBIDDEN,
-    INK,
-    QUIET,
-    SMALL,
+    POINT,
     Page,
-    bare,
-    colormap,
-    norm,
-    note_texts,
+    fitted,
+    ink,
+    letters,
+    quiet,
+    scale_room,
     text_width,
 )
-from attncli.render.picture.single_map import add_scale, lay_under, paint_matrix, scale_width
-from attncli.render.scales import WEIGHTS, scale_of, short_number
-from attncli.render.terminal.colors import is_light
+from attncli.render.picture.running_text import flow
+from attncli.render.picture.sheet import Sheet, line_height
+from attncli.render.picture.single_map import add_scale, lay_under, paint_matrix
+from attncli.render.running_text import pieces_of
+from attncli.render.scales import WEIGHTS, scales_of, short_number
 from attncli.view import Matrix, MatrixGrid, Picture
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.colors import Colormap
     from matplotlib.figure import Figure
 
 _LARGE, _MIDDLE, _LITTLE = 3.6, 2.4, 1.5
 """Inches of a panel's longer side: of a few, of a dozen, of many."""
 _WIDEST = 11.0
-_GAP, _TITLE, _LINE = 0.12, 0.2, 0.19
-_MOST_TOKENS = 240
-_STRONGEST = 60
+_GAP = 0.12
 
 
 @dataclass(frozen=True)
@@ -54,43 +52,55 @@ class _Panel:
 def draw_over_pictures(grid: MatrixGrid, options: Options) -> Figure:
     """Draw each query's weights over each view of the pictures; for a single query and head, the text's own too."""
     panels = list(_panels(grid, options))
-    views, units = len(grid.pictures), len(panels) // len(grid.pictures)
-    longest = _LARGE if len(panels) <= 4 else (_MIDDLE if len(panels) <= 12 else _LITTLE)
-    shapes = [_size(panel.picture, longest) for panel in panels]
-    wide, high = max(width for width, _ in shapes), max(height for _, height in shapes)
-    across = min(len(panels), max(1, int(_WIDEST / (wide + _GAP))))
-    if views > 1 and units > 1:
-        across = max(views, across // views * views)
-    down = -(-len(panels) // across)
-    scale = scale_of(
-        replace(grid, matrices=tuple(panel.matrix for panel in panels), picture=grid.pictures[0])
-    )
-    width = max(across * (wide + _GAP) - _GAP, 4.5)
-    above = down * (high + _TITLE + _GAP)
-    lines = _lines(grid, options, width) if units == 1 else []
-    page = Page(
-        left=0.2,
-        width=width,
-        right=scale_width(grid.unit, scale),
-        below=0.12,
-        height=above + (_LINE * (len(lines) + 1) if lines else 0),
-        title=[picture_label(grid.header.title)] if grid.header.title else [],
-        about=_about(grid, options, units),
-        notes=note_texts(grid),
-    )
+    units = len(panels) // len(grid.pictures)
+    seen = replace(grid, matrices=tuple(panel.matrix for panel in panels), picture=grid.pictures[0])
+    scale = scales_of(seen, options.look)[0]
+
+    def laid(stretch: float) -> tuple[Page, tuple[float, float, float, int, Sheet]]:
+        longest = stretch * (_LARGE if len(panels) <= 4 else (_MIDDLE if len(panels) <= 12 else _LITTLE))
+        shapes = [_size(panel.picture, longest) for panel in panels]
+        wide, high = max(width for width, _ in shapes), max(height for _, height in shapes)
+        across = _across(len(panels), len(grid.pictures), units, wide / stretch, options)
+        down = -(-len(panels) // across)
+        width = max(across * (wide + _GAP) - _GAP, 4.5 * min(stretch, 1))
+        line = letters(1.8) * POINT
+        text = _text(grid, width, options) if units == 1 else Sheet(width)
+        page = Page(
+            left=0.2,
+            width=width,
+            right=scale_room(scale),
+            below=0.12,
+            height=down * (high + line + _GAP) + text.height,
+            title=grid.header.title,
+            about=_about(grid, options, units),
+            notes=note_texts(grid),
+            look=options.look,
+        )
+        return page, (longest, wide, high + line + _GAP, across, text)
+
+    page, (longest, wide, tall, across, text) = fitted(options.look, laid)
     figure = page.figure()
-    for number, (panel, (w, h)) in enumerate(zip(panels, shapes, strict=True)):
+    for number, panel in enumerate(panels):
         row, column = divmod(number, across)
-        axes = page.axes(figure, column * (wide + _GAP), row * (high + _TITLE + _GAP) + _TITLE, w, h)
+        size = _size(panel.picture, longest)
+        axes = page.axes(figure, column * (wide + _GAP), row * tall + letters(1.8) * POINT, *size)
         paint_matrix(axes, panel.matrix, grid.unit, scale, options)
         lay_under(axes, panel.picture, scale)
         name = picture_label(panel.name)
-        size = min(SMALL, SMALL * wide / max(text_width(name, SMALL), 0.01))
-        axes.set_title(name, size=size, color=INK, pad=2.5, loc="left", parse_math=False)
-    if lines:
-        _write(page.axes(figure, 0, above, width, page.height - above), lines, grid, options)
+        fit = letters() * min(1, wide / max(text_width(name, letters()), 0.01))
+        axes.set_title(name, size=max(fit, LEAST_FONT), color=ink(), pad=2.5, loc="left", parse_math=False)
+    if text.height:
+        text.draw(page.axes(figure, 0, page.height - text.height, text.width, text.height))
     add_scale(page, figure, grid.unit, scale, options)
     return figure
+
+
+def _across(panels: int, views: int, units: int, wide: float, options: Options) -> int:
+    """Return how many panels stand side by side; the views of one query stay together where they can."""
+    if options.look.columns is not None:
+        return min(options.look.columns, panels)
+    across = min(panels, max(1, int(_WIDEST / (wide + _GAP))))
+    return max(views, across // views * views) if views > 1 and units > 1 else across
 
 
 def _panels(grid: MatrixGrid, options: Options) -> Iterator[_Panel]:
@@ -127,63 +137,18 @@ def _size(picture: Picture, longest: float) -> tuple[float, float]:
     return max(width * shrink, 0.5), max(height * shrink, 0.5)
 
 
-Line = list[tuple[float, float, str, float | None]]
-"""Tokens of a line: where each begins, how wide it is, its label and its weight; None where it may not be seen."""
-
-
-def _lines(grid: MatrixGrid, options: Options, width: float) -> list[Line]:
-    """Break the text's tokens into lines; of a long text, the strongest alone."""
-    weights, allowed = grid.matrices[0].values[0], grid.matrices[0].allowed
-    texts = [
-        (picture_label(label), float(weights[place]) if allowed is None or allowed[0, place] else None)
-        for place, label in enumerate(token_labels(grid.key_tokens, options))
-        if not grid.key_tokens[place].of_picture
-    ]
-    if len(texts) > _MOST_TOKENS:
-        least = sorted((weight or 0.0 for _, weight in texts), reverse=True)[_STRONGEST - 1]
-        texts = [(label, weight) for label, weight in texts if weight is not None and weight >= least]
-    lines: list[Line] = [[]]
-    left = 0.0
-    for label, weight in texts:
-        wide = text_width(label, SMALL) + 0.08
-        if lines[-1] and left + wide > width:
-            lines.append([])
-            left = 0.0
-        lines[-1].append((left, wide, label, weight))
-        left += wide + 0.03
-    return lines
-
-
-def _write(axes: Axes, lines: list[Line], grid: MatrixGrid, options: Options) -> None:
+def _text(grid: MatrixGrid, width: float, options: Options) -> Sheet:
     """Write the text, each token on the colour of its weight."""
-    from matplotlib.patches import Rectangle
-
-    bare(axes)
-    box = axes.get_position()
-    figure = axes.get_figure(root=True)
-    assert figure is not None
-    size = figure.get_size_inches()
-    axes.set(xlim=(0, box.width * size[0]), ylim=(box.height * size[1], 0))
-    axes.patch.set_visible(False)
-    total = sum(weight or 0.0 for line in lines for *_, weight in line)
-    axes.text(
-        0, _LINE / 2, f"the text's own weights, {short_number(total)} together, coloured from 0 to 1",
-        size=SMALL - 1, color=QUIET, va="center", parse_math=False,
-    )  # fmt: skip
-    shade = colormap(options, WEIGHTS)
-    for number, line in enumerate(lines, 1):
-        for left, wide, label, weight in line:
-            ground, ink = (FORBIDDEN, QUIET) if weight is None else _colors(float(weight), shade)
-            axes.add_patch(
-                Rectangle((left, number * _LINE), wide, _LINE - 0.03, facecolor=ground, linewidth=0)
-            )
-            middle = (number + 0.5) * _LINE - 0.015
-            axes.text(
-                left + 0.04, middle, label, size=SMALL, color=ink, va="center_baseline", parse_math=False
-            )
-
-
-def _colors(weight: float, shade: Colormap) -> tuple[str, str]:
-    """Return the ground of a weight, and the colour of letters that can be read on it."""
-    red, green, blue = (round(255 * part) for part in shade(float(norm(WEIGHTS)(weight)))[:3])
-    return f"#{red:02x}{green:02x}{blue:02x}", "black" if is_light((red, green, blue)) else "white"
+    matrix = grid.matrices[0]
+    places = [place for place, token in enumerate(grid.key_tokens) if not token.of_picture]
+    weights = [
+        float(matrix.values[0, place]) if matrix.allowed is None or matrix.allowed[0, place] else None
+        for place in places
+    ]
+    pieces = pieces_of(tuple(grid.key_tokens[place] for place in places))
+    own = sum(weight or 0.0 for weight in weights)
+    sheet = Sheet(width)
+    about = f"the text's own weights, {short_number(own)} together, coloured from 0 to 1"
+    sheet.text(0, line_height(0.7), about, color=quiet())
+    sheet.height = flow(sheet, pieces, weights, line_height(1.3), WEIGHTS, options)
+    return sheet

@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from attncli.axis_cells import even_cuts
 from attncli.render import Options
-from attncli.render.grid_text import fact_texts, largest_of_rows, place_names
+from attncli.render.grid_text import fact_texts, is_time, largest_of_rows, place_names
+from attncli.render.look import LEAST_FONT
 from attncli.render.picture.axes import MOST_LABELS, Axis, set_ticks, token_axis
-from attncli.render.picture.fonts import picture_label
+from attncli.render.picture.notes import note_texts
 from attncli.render.picture.page_layout import (
     ALLOWED,
-    FORBIDDEN,
-    QUIET,
-    SMALL,
+    POINT,
     Page,
     bare,
     colormap,
+    fitted,
     hatch,
+    letters,
     norm,
-    note_texts,
+    quiet,
+    scale_room,
     text_width,
 )
 from attncli.render.pooling import Field, field_of, pool
-from attncli.render.scales import Scale, scale_of
+from attncli.render.scales import Scale, scales_of
 from attncli.render.terminal.colors import is_light
 from attncli.view import Matrix, MatrixGrid, Picture
 
@@ -35,51 +38,104 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MOST_ANNOTATED = 24
-_LABELLED = 0.13
-"""Inches that a row needs for its label."""
+MASK_TEXT = "a filled cell: the query of its row may attend to the key of its column"
+
+_LABELLED = 1.2
+"""Letters high that a row needs for its label."""
 _WIDE = 4
 """So many times as many columns as rows are many."""
 _MOST_PIXELS = 2000
-_NUMBER_SIZE = 7.0
-_VEIL = 0.35, 0.85
-"""How much of a picture its patches' colours hide, where there is no weight and where there is most."""
-_DARKEST = -80
-"""What would be black: no picture's pixel, which would be lost under the colour of no weight."""
-_GREY = (0.299, 0.587, 0.114)
-"""How bright red, green and blue are (ITU-R BT.601)."""
+_MOST_LINES = 32
+"""Cells of a mask beyond which no lines stand between them."""
+_VEIL = 0.9
+"""How much of a picture the colour of the largest weight hides; that of no weight hides nothing."""
 
 
 def draw_one(grid: MatrixGrid, options: Options) -> Figure:
     """Draw one matrix as large as its labels need, with its numbers where there are few."""
     matrix = grid.matrices[0]
     rows, columns = matrix.values.shape
-    few = max(rows, columns) <= MOST_ANNOTATED
-    annotated = few and grid.picture is None
-    cell = 0.36 if few else max(0.03, min(0.2, 7.0 / max(rows, columns, 1)))
-    # A few rows over many columns, as a sound's, are high enough for their labels.
-    down = max(cell, _LABELLED) if columns > _WIDE * rows and rows <= MOST_LABELS else cell
-    width, height = max(columns * cell, 1.2), max(rows * down, 0.6)
-    y_axis = token_axis(grid.query_tokens, options, down)
-    x_axis = token_axis(grid.key_tokens, options, cell)
-    left = y_axis.longest() + 0.48
-    below = x_axis.depth() + 0.4
-    title = [picture_label(grid.header.title)] if grid.header.title else []
-    facts = fact_texts(grid.facts[0]) if grid.facts else []
-    about = " · ".join([*_untold_names(grid), *([grid.about] if grid.picture else []), *facts])
-    scale = scale_of(grid)
-    page = Page(left, width, scale_width(grid.unit, scale), below, height, title, about, note_texts(grid))
+    scale = scales_of(grid, options.look)[0]
+    natural = _natural_cell(grid)
+
+    def laid(stretch: float) -> tuple[Page, tuple[Axis, Axis, float, float]]:
+        cell = natural * stretch
+        # A few rows over many columns, as a sound's, are high enough for their labels.
+        few_rows = columns > _WIDE * rows and rows <= MOST_LABELS
+        down = max(cell, letters(_LABELLED) * POINT) if few_rows else cell
+        x_axis, y_axis = (
+            token_axis(grid.key_tokens, options, cell),
+            token_axis(grid.query_tokens, options, down),
+        )
+        width = max(columns * cell, 1.2 * min(stretch, 1))
+        page = Page(
+            left=y_axis.longest() + letters(3.5) * POINT + 0.1,
+            # Of a photograph the original stands beside it.
+            width=width if grid.picture is None else 2 * width + letters(2) * POINT + y_axis.longest() + 0.1,
+            right=scale_room(None if grid.unit == "mask" else scale),
+            below=x_axis.depth() + letters(3) * POINT + 0.07,
+            height=max(rows * down, 0.6 * min(stretch, 1)),
+            title=grid.header.title,
+            about=_about(grid),
+            notes=note_texts(grid),
+            look=options.look,
+        )
+        return page, (x_axis, y_axis, cell, width)
+
+    page, (x_axis, y_axis, cell, width) = fitted(options.look, laid)
     figure = page.figure()
-    axes = page.axes(figure)
+    axes = page.axes(figure, page.width - width, 0, width)
     paint_matrix(axes, matrix, grid.unit, scale, options)
     if grid.picture is not None:
         lay_under(axes, grid.picture, scale)
-    if annotated and grid.unit != "mask":
+        original = page.axes(figure, 0, 0, width)
+        bare(original)
+        original.imshow(grid.picture.pixels, aspect="auto")
+    elif grid.unit != "mask" and max(rows, columns) <= MOST_ANNOTATED and options.look.numbers:
         write_numbers(axes, matrix, scale, options, cell)
-    _write_ticks(axes, x_axis, y_axis)
+    set_ticks(axes, x_axis, "x")
+    set_ticks(axes, y_axis, "y")
     if grid.picture is None:
-        _name_axes(axes)
+        _name_axes(axes, grid)
     add_scale(page, figure, grid.unit, scale, options)
     return figure
+
+
+def _natural_cell(grid: MatrixGrid) -> float:
+    """Return the inches of a cell where no size is asked for."""
+    rows, columns = grid.matrices[0].values.shape
+    longest: int = max(rows, columns, 1)
+    if grid.picture is not None:
+        return 3.0 / longest
+    return letters(0.045) if longest <= MOST_ANNOTATED else max(0.03, min(0.2, 7.0 / longest))
+
+
+def _about(grid: MatrixGrid) -> str:
+    """Return the line below the title: which matrix it is, how to read it, its facts."""
+    facts = (
+        []
+        if not grid.facts
+        else mask_facts(grid.facts[0])
+        if grid.unit == "mask"
+        else fact_texts(grid.facts[0])
+    )
+    how = [grid.about] if grid.picture is not None else [MASK_TEXT] if grid.unit == "mask" else []
+    return " · ".join([*_untold_names(grid), *how, *facts])
+
+
+def mask_facts(facts: Mapping[str, object]) -> list[str]:
+    """Tell in plain words how much of a mask is filled.
+
+    >>> mask_facts({"density": 0.385, "keys_per_row": {"min": 1, "median": 4.0, "max": 4}})
+    ['38 % of the pairs', '1–4 keys a row']
+    """
+    density, keys = facts.get("density"), facts.get("keys_per_row")
+    said = [f"{100 * density:.2g} % of the pairs"] if isinstance(density, float) else []
+    counts = [keys["min"], keys["max"]] if isinstance(keys, Mapping) else keys
+    if isinstance(counts, Sequence) and counts:
+        low, high = min(counts), max(counts)
+        said.append(f"{low if low == high else f'{low:,}–{high:,}'} key{'s' * (high != 1)} a row")
+    return said
 
 
 def add_scale(page: Page, figure: Figure, unit: str, scale: Scale, options: Options) -> None:
@@ -88,12 +144,6 @@ def add_scale(page: Page, figure: Figure, unit: str, scale: Scale, options: Opti
         page.mask_key(figure)
     else:
         page.color_bar(figure, options, scale)
-
-
-def scale_width(unit: str, scale: Scale) -> float:
-    """Return the inches at the right of the drawing that `add_scale` needs."""
-    ticks = [] if unit == "mask" else scale.tick_texts()
-    return max(1.0, 0.75 + max((text_width(text, SMALL) for text in ticks), default=0))
 
 
 def _untold_names(grid: MatrixGrid) -> list[str]:
@@ -121,7 +171,6 @@ def paint_matrix(axes: Axes, matrix: Matrix, unit: str, scale: Scale, options: O
     field = _pooled(matrix, unit, _dots(axes, options))
     values = field.values
     forbidden = np.zeros(values.shape, np.bool_) if field.allowed is None else ~field.allowed
-    axes.set_facecolor(FORBIDDEN)
     if forbidden.any():
         hatch(axes)
     undefined = ~np.isfinite(values) & ~forbidden
@@ -135,6 +184,10 @@ def paint_matrix(axes: Axes, matrix: Matrix, unit: str, scale: Scale, options: O
         wide, high = columns / values.shape[1], rows / values.shape[0]
         x, y = (across + 0.5) * wide - 0.5, (down + 0.5) * high - 0.5
         axes.scatter(x, y, marker="x", s=9, linewidths=0.7, color="#c0392b")
+    if unit == "mask" and max(rows, columns) <= _MOST_LINES:
+        for count, line in ((columns, axes.axvline), (rows, axes.axhline)):
+            for place in range(1, count):
+                line(place - 0.5, color="white", linewidth=0.6)
 
 
 def lay_under(axes: Axes, picture: Picture, scale: Scale) -> None:
@@ -142,13 +195,11 @@ def lay_under(axes: Axes, picture: Picture, scale: Scale) -> None:
     import numpy as np
     from matplotlib.patches import Rectangle
 
-    thinnest, thickest = _VEIL
     for image in axes.images:
         weights: NDArray[np.float32] = np.ma.filled(np.ma.asarray(image.get_array()), 0)
-        image.set_alpha(thinnest + (thickest - thinnest) * scale.places(weights))
-    grey = picture.pixels @ _GREY
+        image.set_alpha(_VEIL * np.clip(weights / scale.high, 0, 1) ** 0.5)
     extent = (-0.5, picture.columns - 0.5, picture.rows - 0.5, -0.5)
-    axes.imshow(grey, cmap="gray", vmin=_DARKEST, vmax=255, aspect="auto", extent=extent, zorder=-1)
+    axes.imshow(picture.pixels, aspect="auto", extent=extent, zorder=-1)
     if picture.query is not None and picture.query >= 0:
         row, column = divmod(picture.query, picture.columns)
         axes.add_patch(
@@ -174,18 +225,24 @@ def _pooled(matrix: Matrix, unit: str, dots: tuple[int, int]) -> Field:
 def write_numbers(
     axes: Axes, matrix: Matrix, scale: Scale, options: Options, cell: float, *, bold: bool = True
 ) -> None:
-    """Write each number into its cell, those largest in their row bold if asked."""
+    """Write each number into its cell, those largest in their row bold if asked; what rounds to 0 stays blank.
+
+    Where they would be too small to be read, none is written.
+    """
     import numpy as np
 
     counted = np.isfinite(matrix.values)
     if matrix.allowed is not None:
         counted &= matrix.allowed
     texts = {
-        (row, column): scale.text(float(matrix.values[row, column]))
+        (row, column): text
         for row, column in np.argwhere(counted).tolist()
+        if (text := scale.text(float(matrix.values[row, column]))).strip("-.0")
     }
-    widest = max((text_width(text, _NUMBER_SIZE) for text in texts.values()), default=0)
-    size = _NUMBER_SIZE * min(1, 0.8 * cell / widest) if widest else _NUMBER_SIZE
+    widest = max((text_width(text, letters(0.9), "bold") for text in texts.values()), default=0)
+    size = letters(0.9) * min(1, 0.82 * cell / widest) if widest else letters(0.9)
+    if size < LEAST_FONT or not options.look.numbers:
+        return
     largest = largest_of_rows(matrix) if bold else set()
     shades = colormap(options, scale)(norm(scale)(matrix.values), bytes=True)
     for (row, column), text in texts.items():
@@ -203,11 +260,7 @@ def write_numbers(
         )
 
 
-def _write_ticks(axes: Axes, x_axis: Axis, y_axis: Axis) -> None:
-    set_ticks(axes, x_axis, "x")
-    set_ticks(axes, y_axis, "y")
-
-
-def _name_axes(axes: Axes) -> None:
-    axes.set_xlabel("key", size=SMALL + 1, color=QUIET, parse_math=False)
-    axes.set_ylabel("query", size=SMALL + 1, color=QUIET, parse_math=False)
+def _name_axes(axes: Axes, grid: MatrixGrid) -> None:
+    name = {"size": letters(1.1), "color": quiet(), "parse_math": False}
+    axes.set_xlabel("time (s)" if is_time(grid.key_tokens) else "key", **name)  # type: ignore[arg-type]
+    axes.set_ylabel("time (s)" if is_time(grid.query_tokens) else "query", **name)  # type: ignore[arg-type]

@@ -19,14 +19,21 @@ _STOPS: Mapping[str, str] = {
     "viridis": "440154 481f70 443983 3b528b 31688e 287c8e 21918c 20a486 35b779 5ec962 90d743 c8e020 fde725",
     "cividis": "00224e 003170 2a3f6d 434e6c 575d6d 6a6c71 7d7c78 918b78 a59c74 bcae6c d2c06c e9d34e fee838",
     "magma": "000004 100b2d 2c115f 51127c 721f81 932b80 b73779 d8456c f1605d fc8961 feb078 fed799 fcfdbf",
+    "inferno": "000004 110a30 320a5e 57106e 781c6d 9a2865 bc3754 d84c3e ed6925 f98e09 fbb61a f4df53 fcffa4",
+    "plasma": "0d0887 3a049a 5c01a6 7e03a8 9c179e b52f8c cc4778 de5f65 ed7953 f89540 fdb42f fbd524 f0f921",
+    "light": "ffffff dfeaf6 bcd5ec 93bde0 68a1d0 417fb9 275f9c 16427a 0a2654",
     "grey": "1c1c1c 303030 424242 545454 666666 787878 8a8a8a 9e9e9e b2b2b2 c6c6c6 dadada ececec ffffff",
 }
-"""Evenly spaced colours, joined by straight lines. Grey starts above black, so that 0 is no black ground."""
+"""Evenly spaced colours, joined by straight lines. In *light*, for paper, 0 is white. Grey starts above black, so
+that 0 is no black ground."""
 
 _RAMPS_256: Mapping[str, tuple[int, ...]] = {
     "viridis": (53, 54, 60, 31, 37, 43, 114, 155, 226),
     "cividis": (235, 24, 60, 242, 244, 246, 143, 185, 220),
     "magma": (233, 17, 53, 90, 126, 167, 209, 216, 230),
+    "inferno": (233, 17, 53, 89, 131, 167, 208, 221, 229),
+    "plasma": (18, 55, 91, 126, 132, 167, 209, 220, 226),
+    "light": (231, 255, 153, 110, 74, 67, 25, 24, 17),
     "grey": (234, 237, 240, 243, 246, 248, 251, 253, 231),
 }
 
@@ -34,6 +41,9 @@ _RAMPS_16: Mapping[str, tuple[int, ...]] = {
     "viridis": (4, 6, 10, 11),
     "cividis": (4, 7, 11),
     "magma": (1, 11, 15),
+    "inferno": (1, 11, 15),
+    "plasma": (4, 6, 10, 11),
+    "light": (15, 7, 6, 4),
     "grey": (0, 7, 15),
 }
 """Few colours, in the one order of brightness that common palettes agree on. Their exact values are the
