@@ -253,7 +253,7 @@ class HeadRole:
     """What a head was found to do, for most texts.
 
     Args:
-        role: ``previous-token``, ``next-token``, ``induction`` or ``alignment``.
+        role: ``previous_token``, ``next-token``, ``induction`` or ``alignment``.
         score: Mean weight on what its role points at, or the share of rows that have it right; between 0 and 1.
     """
 

@@ -33,6 +33,7 @@ class RankingRequest:
         where: Which heads to give, and as it was typed.
         fail_if: What no head may fulfil, and as it was typed.
         fail_over: What no head's number may exceed.
+        groups: Whether people see which heads do the same.
     """
 
     by: str
@@ -41,6 +42,7 @@ class RankingRequest:
     where: tuple[Condition, str] | None = None
     fail_if: tuple[Condition, str] | None = None
     fail_over: float | None = None
+    groups: bool = False
 
 
 @dataclass(frozen=True)
@@ -140,7 +142,7 @@ def metric_notes(by: str, heads: Sequence[Head], corpus: Corpus) -> list[str]:
     if by == ROLE:
         return [
             *notes,
-            "baseline: even weight, or shuffled texts where they explain more; attncli list metrics says which",
+            "baseline: even weight, or shuffled texts where they explain more",
         ]
     if by in CHANGES:
         return [

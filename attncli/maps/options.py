@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 
 import typer
 
-from attncli.cli.choices import FILES, Choices, entries_of
+from attncli.cli.choices import FILES, Choices, entries_of, settings_of
 from attncli.cli.options import (
     IMAGE_RULES,
     STRIDE_RULES,
@@ -147,6 +147,7 @@ class MaskOptions:
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Set one of the pattern's parameters."),
+        Choices(given=settings_of),
     ] = None
     file: TextFile = None
     pair: PairText = None
