@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import unicodedata
 from collections.abc import Callable, Iterable
 from functools import lru_cache
@@ -25,6 +26,8 @@ _HIDDEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 _MARKS = ("Mn", "Mc", "Me")
 _STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """What a terminal, or the layout of a line, obeys: C0, C1, line separators, bidirectional marks; and surrogates."""
+
+_LONGEST_QUOTED = 200
 
 _ASCII = str.maketrans({"·": "_", "⏎": "\\n", "⇥": "\\t", "␍": "\\r", CONTINUATION: "##", "⟨": "<", "⟩": ">"})
 
@@ -100,6 +103,19 @@ def _mark_edges(text: str) -> str:
 
 def _mark_blanks(blanks: str) -> str:
     return "".join("·" if blank == " " else f"⟨{ord(blank):04X}⟩" for blank in blanks)
+
+
+def quoted_for_shell(text: str) -> str:
+    r"""Quote a text for a shell, as a person would; … for one that is too long or holds control characters.
+
+    >>> quoted_for_shell("hello world"), quoted_for_shell("hello"), quoted_for_shell('a "b"')
+    ('"hello world"', 'hello', '\'a "b"\'')
+    """
+    if len(text) > _LONGEST_QUOTED or safe_label(text) != text:
+        return '"…"'
+    if not set(text) & set('"$`\\!') and shlex.quote(text) != text:
+        return f'"{text}"'
+    return shlex.quote(text)
 
 
 def ascii_label(label: str) -> str:

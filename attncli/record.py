@@ -129,6 +129,7 @@ class SourceInfo:
         adapter: The adapter (LoRA and its like) that was applied to it, as the user named it.
         capture: How the weights were obtained: ``interface`` (recomputed from the queries and keys that the
             model's own fast attention used), ``eager`` (the model's own softmax) or ``scratch``.
+        weights: A hash that tells its checkpoint from others (`attncli.models.fingerprint`).
     """
 
     name: str
@@ -139,6 +140,7 @@ class SourceInfo:
     dtype: str = "float32"
     device: str = "cpu"
     capture: Literal["interface", "eager", "scratch"] = "scratch"
+    weights: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +148,7 @@ class Provenance:
     """With what an answer was made, so that it can be made again.
 
     Args:
+        date: When, in UTC; ``SOURCE_DATE_EPOCH`` sets it.
         original: Of a saved run that is drawn again: with what the run was made.
     """
 
@@ -155,6 +158,7 @@ class Provenance:
     peft: str | None = None
     argv: tuple[str, ...] = ()
     seed: int | None = None
+    date: str | None = None
     original: Provenance | None = None
 
 
@@ -250,7 +254,7 @@ class HeadRole:
     """What a head was found to do, for most texts.
 
     Args:
-        role: ``previous-token``, ``next-token``, ``induction`` or ``alignment``.
+        role: ``previous_token``, ``next-token``, ``induction`` or ``alignment``.
         score: Mean weight on what its role points at, or the share of rows that have it right; between 0 and 1.
     """
 

@@ -29,6 +29,7 @@ class Abilities:
         width: In cells.
         unicode: Whether its encoding has block characters.
         encoding: Of the stream.
+        height: Lines of the terminal; None where it is none.
     """
 
     tty: bool
@@ -37,6 +38,7 @@ class Abilities:
     width: int
     unicode: bool
     encoding: str
+    height: int | None = None
 
 
 def abilities(
@@ -60,7 +62,10 @@ def abilities(
     encoding = getattr(stream, "encoding", None) or "utf-8"
     if width is not None and width < 1:
         raise UsageError(f"--width {width}: must be at least 1")
-    return Abilities(tty, mode, reason, width or _width(tty, environ), _has_blocks(encoding), encoding)
+    height = shutil.get_terminal_size().lines if tty else None
+    return Abilities(
+        tty, mode, reason, width or _width(tty, environ), _has_blocks(encoding), encoding, height
+    )
 
 
 def color_mode(tty: bool, color: str, environ: Mapping[str, str]) -> tuple[ColorMode, str]:

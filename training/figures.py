@@ -129,11 +129,11 @@ def measure_decoder(
         after[: twice.shape[1] // 2 + 1] = False
         again.add(weights_of(model, twice)[0], after)
     best = {
-        role: means.roles(role) for role, means in (("previous-token", previous), ("induction", induction))
+        role: means.roles(role) for role, means in (("previous_token", previous), ("induction", induction))
     }
     figures = {
         "loss_nats": loss / count,
-        "previous_token": best["previous-token"][0].score,
+        "previous_token": best["previous_token"][0].score,
         "previous_token_null": float(torch.cat(uniform_previous).mean()),
         "induction": best["induction"][0].score,
         "induction_null": float(torch.cat(uniform_induction).mean()),
@@ -182,13 +182,13 @@ def measure_encoder(
         guesses += float(chosen.sum())
         before.add(weights, beside(ids.shape[1], -1))
         after.add(weights, beside(ids.shape[1], 1))
-    best = {role: means.roles(role) for role, means in (("previous-token", before), ("next-token", after))}
+    best = {role: means.roles(role) for role, means in (("previous_token", before), ("next_token", after))}
     figures = {
         "gap_accuracy": right / guesses,
         "gap_accuracy_of_the_most_frequent_piece": unigram_right / guesses,
         "gap_loss_nats": loss / guesses,
-        "previous_token": best["previous-token"][0].score,
-        "next_token": best["next-token"][0].score,
+        "previous_token": best["previous_token"][0].score,
+        "next_token": best["next_token"][0].score,
     }
     return figures, [role for roles in best.values() for role in roles]
 

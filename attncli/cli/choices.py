@@ -29,14 +29,16 @@ class Choices:
         paths: `FILES` or `FOLDERS`, where such may stand there too.
         many: Whether a value is a list with commas.
         command: The only command where this holds, for a parameter that several share.
+        given: Gives the words by what was typed of the other parameters, in place of `names`.
     """
 
     names: Names | Callable[[], Names] = ()
     paths: Literal["", ":files", ":folders"] = ""
     many: bool = False
     command: str = ""
+    given: Callable[[Mapping[str, Any]], Names] | None = None
 
-    def offer(self, typed: str) -> Iterator[tuple[str, str]]:
+    def offer(self, typed: str, others: Mapping[str, Any] | None = None) -> Iterator[tuple[str, str]]:
         """Yield the values that may follow what was typed, each with its meaning.
 
         >>> list(Choices({"full": "all pairs", "flash": ""}, many=True).offer("full,f"))
@@ -45,6 +47,7 @@ class Choices:
         [('coreference', ''), ('co', ':files')]
         """
         names = self.names() if callable(self.names) else self.names
+        names = names if self.given is None else self.given(others or {})
         meanings = names if isinstance(names, Mapping) else dict.fromkeys(names, "")
         listed, comma, last = typed.rpartition(",") if self.many else ("", "", typed)
         for name, meaning in meanings.items():
@@ -64,7 +67,9 @@ def completer(
 
     def complete(ctx: Any, incomplete: str) -> list[tuple[str, str]]:
         here = [choices for choices in known if choices.command in ("", ctx.info_name)]
-        return [offered for choices in here for offered in choices.offer(incomplete)]
+        # Before an option's missing value the parser has not come to name the arguments.
+        others = {**ctx.params, "arguments": ctx.args}
+        return [offered for choices in here for offered in choices.offer(incomplete, others)]
 
     return complete
 
@@ -81,6 +86,29 @@ def entries_of(*kinds: str, **more: str) -> Callable[[], Names]:
         return found
 
     return names
+
+
+def settings_of(given: Mapping[str, Any]) -> Names:
+    """Return the parameters of the variant or mask that was named, each with ``=``."""
+    from attncli.registry import entries
+
+    name = str(given.get("variant") or given.get("name") or next(iter(given.get("arguments", ())), ""))
+    entry = entries("masks").get(name) or entries("variants").get(name)
+    known = () if entry is None else entry.parameters
+    return {f"{one.name}=": f"{one.meaning}; {one.default} by default" for one in known}
+
+
+def settings_of_variants(given: Mapping[str, Any]) -> Names:
+    """Return the parameters of the variants that were named, or of all, as ``variant.name=``."""
+    from attncli.registry import entries
+
+    named = str(given.get("variants") or "").split(",")
+    chosen = [entry for name, entry in entries("variants").items() if name in named or named == [""]]
+    return {
+        f"{entry.name}.{one.name}=": f"{one.meaning}; {one.default} by default"
+        for entry in chosen
+        for one in entry.parameters
+    }
 
 
 def found_at(place: str) -> Callable[[], Names]:

@@ -9,7 +9,7 @@ from attncli import __version__
 from attncli.cli.options import ARGV, COLORMAPS, OutputOptions
 from attncli.cli.output import Plan, plan, say
 from attncli.errors import UsageError, did_you_mean
-from attncli.labels import safe_label
+from attncli.labels import cells, quoted_for_shell, safe_label
 from attncli.record import KINDS, Kind, Provenance, Run
 from attncli.render import formats_with
 
@@ -47,9 +47,23 @@ def plan_output(
     if colormap not in COLORMAPS:
         raise UsageError(f"--colormap {colormap}: unknown colormap", did_you_mean(colormap, COLORMAPS))
     found = plan(output, view, default=default)
+    if output.fields and found.formats.isdisjoint(("csv", "tsv", "ndjson", "table")):
+        raise UsageError("--fields is for CSV, TSV and NDJSON", "add --format csv, or -o FILE.csv")
     if top is not None and formats_with("draws") >= found.formats:
         raise UsageError("--top is for lists; a picture shows all keys", "leave it out, or add -o FILE.csv")
     return found
+
+
+def tell_next(command: str, text: str, to: Plan) -> None:
+    """Tell a person at a terminal what to try next, in one line on stderr.
+
+    Args:
+        command: With ``TEXT`` where `text` belongs; that is left out where the line would be too long.
+    """
+    if not to.screen.tty or to.output.quiet:
+        return
+    line = "next: " + command.replace("TEXT", quoted_for_shell(text))
+    say(line if cells(line) <= to.screen.width else "next: " + command.replace("TEXT", '"…"'))
 
 
 def provenance(run: Run | None = None) -> Provenance:
@@ -62,7 +76,18 @@ def provenance(run: Run | None = None) -> Provenance:
         peft=_version("peft") if run is not None and run.source.adapter is not None else None,
         argv=ARGV.get(),
         seed=None if run is None else run.seed,
+        date=_now() if run is not None else None,
     )
+
+
+def _now() -> str:
+    """Return the time in UTC, or what ``SOURCE_DATE_EPOCH`` says it is."""
+    import os
+    from datetime import UTC, datetime
+
+    set_to = os.environ.get("SOURCE_DATE_EPOCH", "")
+    now = datetime.fromtimestamp(int(set_to), UTC) if set_to.isdigit() else datetime.now(UTC)
+    return now.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def tell_checks(run: Run, output: OutputOptions) -> None:

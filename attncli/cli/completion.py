@@ -17,6 +17,7 @@ _attncli_completion() {
             ?*) COMPREPLY+=("${line%%$'\t'*}") ;;
         esac
     done < <(_ATTNCLI_COMPLETE=complete_bash _TYPER_COMPLETE_ARGS="${COMP_LINE:0:COMP_POINT}" attncli 2>/dev/null)
+    [[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace 2>/dev/null
     if [[ -z $paths ]]; then
         compopt +o default 2>/dev/null
     elif [[ $paths == -d || ${#COMPREPLY[@]} -gt 0 ]]; then

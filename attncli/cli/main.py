@@ -12,7 +12,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from attncli.errors import AttnCliError, ClosedPipe, UsageError, did_you_mean
+from attncli.cli.usage_errors import unknown_command, usage_error
+from attncli.errors import AttnCliError, ClosedPipe
 from attncli.labels import as_utf8
 from attncli.terminal import silence
 
@@ -92,7 +93,7 @@ def run_command(arguments: list[str]) -> int:
     names = command_names()
     first = arguments[0]
     if first and not first.startswith("-") and first not in names:
-        raise UsageError(f"no command {first!r}", did_you_mean(first, names) or "try: attncli --help")
+        raise unknown_command(arguments, names)
     from attncli.cli import options as _options
 
     _options.ARGV.set(tuple(map(as_utf8, arguments)))
@@ -107,7 +108,7 @@ def run_command(arguments: list[str]) -> int:
     except typer.Abort:
         return 130
     except typer.TyperException as error:
-        raise _usage_error(error, first if first in names else "") from error
+        raise usage_error(error, first if first in names else "", arguments) from error
     except SystemExit as stop:
         # Typer's own answer to a pipe that closed while it wrote the help.
         if isinstance(stop.__context__, BrokenPipeError):
@@ -193,55 +194,6 @@ def _with_examples(text: str, examples: Sequence[str]) -> str:
     first, _, rest = text.partition("\n")
     lines = "\n".join(f"  {example}" for example in examples)
     return f"{first}\n\n\b\nExamples:\n{lines}\n{rest}"
-
-
-def _usage_error(error: Any, command: str) -> UsageError:
-    """Return a usage error of Typer's in our words."""
-    option, parameter = getattr(error, "option_name", None), getattr(error, "param", None)
-    hint = None
-    if option and hasattr(error, "possibilities"):
-        message = f"no such option: {option}"
-        hint = _similar_option(error, option) or _dash_hint(error, option, command)
-    elif parameter is not None and "Input should be" in error.format_message():
-        message = f"{max(parameter.opts, key=len)}: {_plain(error.format_message())}"
-    else:
-        message = error.format_message().strip().rstrip(".")
-        message = message[:1].lower() + message[1:]
-    return UsageError(message, hint or f"try: attncli {command} --help".replace("  ", " "))
-
-
-def _similar_option(error: Any, name: str) -> str | None:
-    command = error.ctx.command if error.ctx else None
-    options = [option for parameter in command.params for option in parameter.opts] if command else []
-    close = did_you_mean(name.lstrip("-"), [option[2:] for option in options if option.startswith("--")])
-    return close.replace('"', '"--', 1) if close and close.startswith("did you mean") else None
-
-
-def _dash_hint(error: Any, option: str, command: str) -> str | None:
-    """Return how a text that begins with a dash is given, where it was taken for an option."""
-    parameters = error.ctx.command.params if error.ctx else []
-    if option.startswith("--") or not any(parameter.name == "text" for parameter in parameters):
-        return None
-    return f'put -- before a text that begins with a dash: attncli {command} -- "{option} …"'
-
-
-def _plain(message: str) -> str:
-    """Return what a value must be, without the validator's words around it.
-
-    >>> _plain("Invalid value for '-n': Input should be a valid integer, unable to parse string as an integer")
-    'must be a whole number'
-    >>> _plain("Invalid value for '-n': Input should be greater than or equal to 1")
-    'must be at least 1'
-    """
-    wanted = message.partition("Input should be ")[2].partition(",")[0]
-    for theirs, ours in {
-        "a valid integer": "a whole number",
-        "a valid number": "a number",
-        "greater than or equal to": "at least",
-        "less than or equal to": "at most",
-    }.items():
-        wanted = wanted.replace(theirs, ours)
-    return f"must be {wanted}"
 
 
 def _report(error: AttnCliError, arguments: Sequence[str]) -> None:

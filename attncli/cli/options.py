@@ -17,6 +17,7 @@ from attncli.cli.choices import (
     TOPICS,
     Choices,
     entries_of,
+    settings_of,
 )
 from attncli.cli.picture_options import NO_WISHES, PictureOptions
 from attncli.cli.rules import Rule
@@ -252,6 +253,7 @@ class ScratchOptions:
     set: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Set one of the variant's parameters."),
+        Choices(given=settings_of),
     ] = None
     seed: Annotated[
         int | None,
@@ -343,6 +345,10 @@ class OutputOptions:
     csv_safe: Annotated[
         bool, typer.Option("--csv-safe", help="Escape cells that a spreadsheet would run as formulas.")
     ] = False
+    fields: Annotated[
+        str | None,
+        typer.Option(metavar="A,B,…", help="Only these fields of CSV, TSV and NDJSON: layer,head,weight."),
+    ] = None
     no_clobber: Annotated[bool, typer.Option("--no-clobber", help="Never overwrite a file.")] = False
     yes_large: Annotated[
         bool, typer.Option("--yes-large", help="Write more than 10 million numbers as text.")

@@ -360,6 +360,7 @@ def _options_for_screen(to: Plan) -> Options:
     return replace(
         _options_for_file(to),
         width=None if free else to.screen.width,
+        height=to.screen.height,
         color=to.screen.color,
         unicode=to.screen.unicode,
         terminal=to.screen.tty or to.output.width is not None or to.output.format == "table",
@@ -371,7 +372,9 @@ def _options_for_file(to: Plan) -> Options:
     look = given.picture.look()
     look = replace(look, colormap=given.colormap or look.colormap)
     kept = {name: getattr(given, name) for name in ("raw_tokens", "csv_safe", "width")}
-    return Options(colormap=look.colormap or COLORMAPS[0], dpi=look.dpi or 150, look=look, **kept)
+    fields = tuple(filter(None, (name.strip() for name in (given.fields or "").split(","))))
+    colormap, dpi = look.colormap or COLORMAPS[0], look.dpi or 150
+    return Options(colormap=colormap, dpi=dpi, look=look, fields=fields, **kept)
 
 
 def _reason(error: OSError) -> str:

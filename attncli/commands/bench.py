@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
-from attncli.cli.choices import Choices, entries_of
+from attncli.cli.choices import Choices, entries_of, settings_of_variants
 from attncli.cli.command import spread
 from attncli.cli.options import Device, OutputOptions
 from attncli.cli.rules import Rule
@@ -60,6 +60,7 @@ class What:
             metavar="VARIANT.NAME=VALUE",
             help="Set a parameter of one variant, or with NAME=VALUE of all that have it. Repeatable.",
         ),
+        Choices(given=settings_of_variants),
     ] = None
     reference: Annotated[
         str,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from attncli.cli.command import spread
 from attncli.cli.options import ModelOptions, OutputOptions, ScratchOptions, TextInput
 from attncli.heads.options import CorpusOptions, ProbeOptions, RankingOptions
+from attncli.labels import quoted_for_shell
 
 if TYPE_CHECKING:
     from attncli.heads.question import HeadsRequest
@@ -40,7 +41,7 @@ def heads(
     output: OutputOptions,
 ) -> None:
     """Rank heads."""
-    from attncli.cli.common import plan_output
+    from attncli.cli.common import plan_output, tell_next
     from attncli.heads.question import ask
     from attncli.heads.ranks import join, leave, ranks_from
 
@@ -54,6 +55,9 @@ def heads(
 
         found = find(question, ranks, output)
         finish(found, question, wanted, plan, ranks)
+        if text.text not in (None, "-") and ranks.is_first:
+            of_model = f" -m {quoted_for_shell(model.model)}" if model.model else ""
+            tell_next(f"attncli show TEXT{of_model}", str(text.text), plan)
     finally:
         leave(ranks)
 
@@ -67,4 +71,6 @@ def _wanted(ranking: RankingOptions, question: HeadsRequest) -> RankingRequest:
     where = None if ranking.where is None else (parse_where(ranking.where, names), ranking.where)
     fail_if = ranking.fail_if
     failing = None if fail_if is None else (parse_where(fail_if, names, "--fail-if"), fail_if)
-    return RankingRequest(question.by, ranking.ascending, ranking.top, where, failing, ranking.fail_over)
+    return RankingRequest(
+        question.by, ranking.ascending, ranking.top, where, failing, ranking.fail_over, ranking.groups
+    )

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = (
     "attncli mask causal --seq-len 8",
-    "attncli mask sliding-window --seq-len 24 --set window=3 --set global-tokens=1",
+    "attncli mask sliding-window --seq-len 24 --set window=3 --set global_tokens=1",
     "attncli mask bigbird --seq-len 65536 -o bigbird.png",
     'attncli mask padding "The animal was too tired." --set pad=3',
     "attncli mask causal --seq-len 4 --key-len 10 --json",
@@ -38,7 +38,8 @@ _LARGEST_BATCH = 64
 @spread
 def mask(pattern: MaskOptions, lines: BatchedLineOptions, model: ModelOptions, output: OutputOptions) -> None:
     """Show a mask."""
-    from attncli.cli.common import plan_output
+    from attncli import registry
+    from attncli.cli.common import plan_output, tell_next
     from attncli.cli.output import deliver
     from attncli.cli.progress import progress
     from attncli.maps.pattern import pattern_view
@@ -56,6 +57,8 @@ def mask(pattern: MaskOptions, lines: BatchedLineOptions, model: ModelOptions, o
     with progress("measuring the pattern …", output):
         view = pattern_view(pattern, plan)
     deliver(view, plan)
+    if pattern.name in registry.entries("variants"):
+        tell_next(f"attncli show TEXT --variant {pattern.name}", pattern.text or "…", plan)
 
 
 def _of_model(pattern: MaskOptions, model: ModelOptions, output: OutputOptions, plan: Plan) -> None:
@@ -63,12 +66,17 @@ def _of_model(pattern: MaskOptions, model: ModelOptions, output: OutputOptions, 
     from attncli.cli.common import choose_kind, tell_checks
     from attncli.cli.output import deliver, say
     from attncli.maps.expectation import check_masks, parse_expectation
+    from attncli.models.before_loading import Wanted, check_before_loading
     from attncli.models.opening import open_source
     from attncli.observers.selection import parse_selection
 
     check_rules((Rule("NAME -", excludes="--file", hint="give one of them"),))
     text = TextInput(pattern.name, pattern.file).read("mask --model …")
     expected = [parse_expectation(one) for one in pattern.expect or ()]
+    layers = parse_selection(pattern.layer, "layer", no_mean="masks have no mean")
+    whole = pattern.stride is None and not model.truncate
+    read = None if pattern.image else text
+    check_before_loading(model, Wanted(read, pattern.pair, pattern.kind, (layers,), whole=whole))
     source = open_source(
         text, pattern.pair, model, ScratchOptions(), output, stride=pattern.stride, images=pattern.image or ()
     )
@@ -76,7 +84,6 @@ def _of_model(pattern: MaskOptions, model: ModelOptions, output: OutputOptions, 
 
     from attncli.maps.mask import mask_question
 
-    layers = parse_selection(pattern.layer, "layer", no_mean="masks have no mean")
     question, kept = mask_question(source, kind, layers)
     shown = question.answer(source)
     tell_checks(shown.run, output)

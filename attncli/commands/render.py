@@ -37,11 +37,13 @@ class RenderOptions:
 
     rules: ClassVar = (
         Rule(
-            "--by --ascending --where", excludes="@maps", hint="attncli heads … -o heads.json saves a ranking"
+            "--by --ascending --where --groups",
+            excludes="@maps",
+            hint="attncli heads … -o heads.json saves a ranking",
         ),
         Rule("--query --key", excludes="@ranking", hint="a ranking has no tokens"),
         Rule(
-            "--layer --head --query --key --top --by --ascending --where",
+            "--layer --head --query --key --top --by --ascending --where --groups",
             excludes="@finding @difference @curves",
             unless="all",
             hint="leave it out: it is drawn whole",
@@ -68,6 +70,8 @@ class RenderOptions:
         str | None,
         typer.Option(metavar="CONDITION", help='Of a ranking, only some: "entropy < 1 and layer < 6".'),
     ] = None
+
+    groups: Annotated[bool, typer.Option("--groups", help="Of a ranking, which heads do the same.")] = False
 
     @property
     def keeps_lists(self) -> bool:
@@ -104,7 +108,8 @@ def _ranked(view: HeadRanking, choice: RenderOptions) -> HeadRanking:
     from attncli.heads.rerank import Again, rank_again
     from attncli.labels import safe_label
 
-    again = Again(choice.by, choice.ascending, choice.top, choice.where, choice.layer, choice.head)
+    parts = choice.layer, choice.head
+    again = Again(choice.by, choice.ascending, choice.top, choice.where, *parts, choice.groups)
     name = "stdin" if choice.file == "-" else safe_label(choice.file)
     return view if again == Again() else rank_again(view, again, name)
 

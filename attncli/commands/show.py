@@ -1,7 +1,7 @@
 """attncli show: Show which tokens attend to which, in any model's heads.
 
 Rows are queries, columns are keys. Without --model the small trained model tiny-decoder is used, which comes with
-attncli; of its heads the one that says most about the text is shown, unless --layer or --head is given.
+attncli. In the terminal, the one head that says most about the text is shown; --head all shows all of them.
 A text too long to draw each pair is pooled into a picture of at most 512×512 cells; --rows looks into it.
 """
 
@@ -20,6 +20,7 @@ from attncli.cli.options import (
     TextInput,
 )
 from attncli.cli.rules import GIVEN
+from attncli.labels import quoted_for_shell
 from attncli.maps import InputKind
 from attncli.maps.aggregate import AggregateOptions
 from attncli.maps.options import ShowOptions
@@ -54,11 +55,11 @@ def show(
     output: OutputOptions,
 ) -> None:
     """Run a text through a model and show its attention weights."""
-    from attncli.cli.common import choose_kind, plan_output, tell_checks
+    from attncli.cli.common import choose_kind, plan_output, tell_checks, tell_next
     from attncli.cli.output import deliver
-    from attncli.maps.image_text import with_pictures
-    from attncli.maps.show import MapRequest
+    from attncli.inputs.media import medium_of
     from attncli.models.alignment_heads import spelled_out
+    from attncli.models.before_loading import Wanted, check_before_loading
     from attncli.models.opening import medium_for, model_name, open_source
     from attncli.models.shipped import roles_of
     from attncli.observers.selection import parse_heads
@@ -70,6 +71,11 @@ def show(
     plan = plan_output(output, "MatrixGrid", top=choice.top, default=default)
     layers, heads = parse_heads(choice.layer, spelled_out(choice.head, model))
     said = text.read("show")
+    plain = medium_of(said) is None and not (writing.generate or writing.chat or choice.image)
+    names = choice.query, choice.key
+    asked = Wanted(said if plain else None, choice.pair, choice.kind, (layers, heads), names,
+                   whole=choice.stride is None and not model.truncate)  # fmt: skip
+    check_before_loading(model, asked, scratch)
     medium = None if choice.image else medium_for(said, model, output)
     lay_over = None
     if medium is not None:
@@ -88,17 +94,32 @@ def show(
         tell_checks(made.run, output)
         deliver(made.view if lay_over is None else lay_over(made.view), plan)
         return
+
+    from attncli.maps.image_text import with_pictures
+    from attncli.maps.show import MapRequest
+
     showing = MapRequest(source, kind, layers, heads, choice, laid_over=lay_over is not None, texts=texts)
-    if GIVEN.get().keys().isdisjoint(("--model", "--layer", "--head")):
-        showing = showing.of_one_head(roles_of(model_name(model, scratch, choice.pair)))
+    name = model_name(model, scratch, choice.pair)
+    chosen = GIVEN.get().keys().isdisjoint(("--layer", "--head"))
+    if chosen and model.model is None:
+        showing = showing.of_one_head(roles_of(name))
+    elif chosen and plain and name != "scratch" and plan.formats == {"heatmap"}:
+        showing = showing.of_telling_head()
     if choice.measure != "weight":
         from attncli.maps.measured import measured_request
 
         showing = measured_request(showing)
     shown = showing.shown(plan)
     tell_checks(shown.run, output)
-    view = shown.view if lay_over is None else lay_over(shown.view)
+    view = showing.explained(shown.view)
+    view = view if lay_over is None else lay_over(view)
     deliver(with_pictures(view, source, rows_asked=choice.asks_for_rows), plan, shown.pictures)
+    weights = choice.measure == "weight"
+    if plain and weights and text.file is None and len(shown.view.matrices) == 1:
+        one = shown.view.matrices[0]
+        of_model = f" -m {quoted_for_shell(model.model)}" if model.model else ""
+        more = " --head all" if chosen else f" --layer {one.layer} --head {one.head}"
+        tell_next(f"attncli {'show' if chosen else 'explain'} TEXT{of_model}{more}", said, plan)
 
 
 def _each_line(

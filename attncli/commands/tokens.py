@@ -16,7 +16,7 @@ from attncli.cli.each_line import Answer, LineOptions, run_lines
 from attncli.cli.options import ARGV, ModelName, Offline, OutputOptions, PairText, TextInput
 from attncli.errors import ModelError, UsageError
 from attncli.inputs.corpus import Pair
-from attncli.labels import safe_label
+from attncli.labels import quoted_for_shell, safe_label
 from attncli.record import Provenance, Token, Tokens
 from attncli.view import Column, Header, Table
 
@@ -53,7 +53,7 @@ class TokenOptions:
 @spread
 def tokens(text: TextInput, choice: TokenOptions, lines: LineOptions, output: OutputOptions) -> None:
     """Split a text into tokens."""
-    from attncli.cli.common import plan_output
+    from attncli.cli.common import plan_output, tell_next
     from attncli.cli.output import deliver
     from attncli.inputs.media import refuse_medium
 
@@ -63,7 +63,11 @@ def tokens(text: TextInput, choice: TokenOptions, lines: LineOptions, output: Ou
     plan = plan_output(output, "Table", default="table")
     read = text.read("tokens")
     refuse_medium(read)
+    if not read:
+        raise UsageError("the text is empty: it has no tokens")
     deliver(tokens_view(read, choice.model, pair=choice.pair, offline=choice.offline, argv=ARGV.get()), plan)
+    of_model = f" -m {quoted_for_shell(choice.model)}" if choice.model else ""
+    tell_next(f"attncli show TEXT{of_model}", read, plan)
 
 
 def _of_lines(choice: TokenOptions, pairs: Iterator[Pair]) -> Iterator[Answer]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, cast
 from attncli.cli.choices import TOPICS
 from attncli.cli.options import ARGV, ModelOptions, OutputOptions, ScratchOptions, TextInput
 from attncli.cli.rules import GIVEN
-from attncli.errors import UsageError
+from attncli.errors import UsageError, did_you_mean
 from attncli.record import Kind, Tokens
 
 if TYPE_CHECKING:
@@ -23,11 +23,19 @@ def topic_of(text: TextInput) -> Literal["scaling", "order"] | None:
     """Return whether the argument is a topic or a text.
 
     It is a text after ``--``, and with any option that only a text needs.
+
+    Raises:
+        UsageError: It is one letter or two away from a topic.
     """
     of_text = ("--model", "--query", "--pair", "--kind", "--layer", "--head", "--file", "--diagram", "--to")
     if "--" in ARGV.get() or not GIVEN.get().keys().isdisjoint(of_text):
         return None
-    return cast(Literal["scaling", "order"], text.text) if text.text in TOPICS else None
+    if text.text in TOPICS:
+        return cast(Literal["scaling", "order"], text.text)
+    close = did_you_mean(text.text or "", TOPICS) or ""
+    if close.startswith("did you mean"):
+        raise UsageError(f"no topic {text.text!r}", f"{close} As a text: attncli explain -- {text.text}")
+    return None
 
 
 def explain_row(
@@ -40,7 +48,9 @@ def explain_row(
     """Explain one row of one head of a model."""
     from attncli.cli.common import choose_kind, plan_output, provenance, tell_checks
     from attncli.cli.output import deliver
+    from attncli.models.before_loading import Wanted, check_before_loading
     from attncli.models.opening import open_source
+    from attncli.observers.selection import parse_selection
 
     plan = plan_output(output, "Steps", default="diagram" if choice.diagram else "steps")
     if scratch.variant is not None:
@@ -48,7 +58,11 @@ def explain_row(
             "explain walks through full attention: leave --variant out", "try: attncli compare --help"
         )
     named = {what: _number(getattr(choice, what), what) for what in ("layer", "head")}
-    source = open_source(text.read("explain"), choice.pair, model, scratch, output)
+    said = text.read("explain")
+    places = [parse_selection(str(number), what) for what, number in named.items() if number is not None]
+    asked = Wanted(said, choice.pair, choice.kind, places, (choice.query,), whole=not model.truncate)
+    check_before_loading(model, asked, scratch)
+    source = open_source(said, choice.pair, model, scratch, output)
     kind = choose_kind(source.kinds, choice.kind)
     position, notes = _position(source.axes(kind)[0], choice.query)
 

@@ -7,22 +7,24 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from attncli.cli.common import choose_kind, provenance
+from attncli.cli.options import ScratchOptions
 from attncli.cli.progress import counted
 from attncli.errors import ModelError, UsageError
 from attncli.find.words import Search
 from attncli.inputs.corpus import BadLine
 from attncli.inputs.labelled_pairs import Pair, PairSet, read_pairs, refuse_lines
 from attncli.labels import safe_label
-from attncli.models.opening import check_reads, load_model
+from attncli.models.before_loading import check_before_loading
+from attncli.models.opening import Opened, check_reads, load_model, open_source
+from attncli.models.shipped import shipped_models
 from attncli.observers.words import require_offsets
 from attncli.record import Kind, Run, Span, Tokens
 from attncli.view import HeadRanking
 
 if TYPE_CHECKING:
     from attncli.find.accuracy import Answers, PairQuestion
-    from attncli.models.pretrained import PretrainedSource
 
-Open = Callable[[str], "PretrainedSource"]
+Open = Callable[[str], Opened]
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,7 @@ class Asked:
         questions: Those that can be answered; in a causal model a word after the query word cannot be seen.
     """
 
-    source: PretrainedSource
+    source: Opened
     kind: Kind
     pairs: int
     questions: tuple[PairQuestion, ...]
@@ -55,6 +57,7 @@ def rank_over_pairs(search: Search, name: str, *, reverse: bool, seed: int) -> t
     Raises:
         AttnCliError: The pairs cannot be read, or the model is not available.
     """
+    check_before_loading(search.model, search.asked())
     pairs = read_pairs(name)
     pairs = pairs.reversed() if reverse else pairs
     texts = list(_read(pairs, _opener(search), search.wanted.kind))
@@ -81,6 +84,8 @@ def rank_over_pairs(search: Search, name: str, *, reverse: bool, seed: int) -> t
 def _opener(search: Search) -> Open:
     """Load the model once, and give what makes it ready for a text."""
     model = search.model
+    if model.model in (None, *shipped_models()):
+        return lambda text: open_source(text, None, model, ScratchOptions(), search.output)
     check_reads(model, search.output)
     loaded = load_model(model, search.output)
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,16 +10,16 @@ from attncli.cli.common import choose_kind, provenance
 from attncli.cli.options import ModelOptions, OutputOptions, ScratchOptions
 from attncli.errors import UsageError, did_you_mean
 from attncli.find.options import FindOptions, WordOptions
-from attncli.labels import safe_label
+from attncli.labels import quoted_for_shell, safe_label
+from attncli.models.before_loading import Wanted, check_before_loading
 from attncli.models.opening import Opened, open_source
+from attncli.models.shipped import DEFAULT
 from attncli.observers.selection import Selection, parse_heads
 from attncli.record import Kind, Run, Span, Tokens
 from attncli.view import HeadRanking
 
 if TYPE_CHECKING:
     from attncli.find.word_pair import WordPairQuery
-
-_LONGEST_TEXT = 200
 
 
 @dataclass(frozen=True)
@@ -44,22 +43,27 @@ class Search:
         layers, heads = parse_heads(wanted.layer, wanted.head, no_mean=why)
         return cls(wanted, layers, heads, model, output)
 
+    def asked(self, text: str | None = None, find: Callable[[Tokens], object] | None = None) -> Wanted:
+        """Return what is known of the search before a model is loaded."""
+        places, whole = (self.layers, self.heads), not self.model.truncate
+        return Wanted(text, self.wanted.pair, self.wanted.kind, places, find=find, whole=whole)
+
     def show_command(self, text: str, file: str | None = None) -> str:
         """Write the command that shows a head on a text, up to the head."""
-        given = _quoted(text) if file is None else f"--file {_quoted(file)}"
-        pair = "" if self.wanted.pair is None else f" --pair {_quoted(self.wanted.pair)}"
+        given = quoted_for_shell(text) if file is None else f"--file {quoted_for_shell(file)}"
+        pair = "" if self.wanted.pair is None else f" --pair {quoted_for_shell(self.wanted.pair)}"
         kind = "" if self.wanted.kind is None else f" --kind {self.wanted.kind}"
         measure = "" if self.wanted.measure == "weight" else f" --measure {self.wanted.measure}"
-        return f"attncli show {given} -m {_quoted(self.model.model or '')}{pair}{kind}{measure}"
+        return f"attncli show {given} -m {quoted_for_shell(self.model.model or DEFAULT)}{pair}{kind}{measure}"
 
 
 def check_words(words: WordOptions, model: ModelOptions) -> None:
-    """Refuse a search without a trained model or without words, before anything is loaded.
+    """Refuse a search in the untrained model or without words, before anything is loaded.
 
     Raises:
-        UsageError: One of them is missing.
+        UsageError: It is the untrained one, or a word is missing.
     """
-    if model.model in (None, "scratch"):
+    if model.model == "scratch":
         raise UsageError("find needs a trained model: random weights link no words", "-m names one")
     if words.examples is not None or words.alignments is not None:
         return
@@ -80,6 +84,12 @@ def rank_in_text(
         AttnCliError: The words are not to be found there, or the model is not available.
     """
     wanted = search.wanted
+
+    def find_words(tokens: Tokens) -> None:
+        for spec, option in ((query, "--from"), (key, "--to")):
+            _place(tokens, (text,), spec, option)
+
+    check_before_loading(search.model, search.asked(text, None if wanted.pair else find_words))
     source = open_source(text, wanted.pair, search.model, ScratchOptions(), search.output)
     kind = choose_kind(source.kinds, wanted.kind)
     texts = _texts_of(source, kind, text, wanted.pair)
@@ -166,12 +176,3 @@ def _place(tokens: Tokens, texts: Sequence[str], spec: str, option: str) -> tupl
     if places is None:
         raise UsageError(f"{option} {safe_label(spec)}: no token stands for it")
     return span, places
-
-
-def _quoted(text: str) -> str:
-    """Quote a text for a shell, as a person would; … for one that is too long or holds control characters."""
-    if len(text) > _LONGEST_TEXT or safe_label(text) != text:
-        return '"…"'
-    if not set(text) & set('"$`\\!') and shlex.quote(text) != text:
-        return f'"{text}"'
-    return shlex.quote(text)

@@ -3,57 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import replace
 
-from attncli import registry
-from attncli.errors import UsageError, did_you_mean
 from attncli.heads.corpus_sums import EXCLUDED, CorpusSums, LayerSums
 from attncli.heads.metrics_of_block import attribute
-from attncli.heads.scores import STANDARD_ERRORS, THRESHOLD, Head, Number, role_metrics
+from attncli.heads.scores import STANDARD_ERRORS, Head, Number, Thresholds, role_metrics
 from attncli.heads.similarity import HeadOverlap, nearest
-
-
-@dataclass(frozen=True)
-class Thresholds:
-    """How far above its null each metric must be to give a head a name."""
-
-    by_metric: Mapping[str, float] = field(default_factory=dict)
-
-    def of(self, name: str) -> float:
-        """Return the threshold of a metric."""
-        return self.by_metric.get(name, THRESHOLD)
-
-    def changed(self) -> str:
-        """Return which are not the usual one."""
-        return ", ".join(f"{name} {value:g}" for name, value in self.by_metric.items())
-
-
-def parse_thresholds(assignments: Sequence[str]) -> Thresholds:
-    """Read ``previous_token=0.3``.
-
-    Raises:
-        UsageError: No such metric, one that gives no name, or no number from 0 to 1.
-    """
-    known = role_metrics(registry.entries("metrics"))
-    found = {}
-    for assignment in assignments:
-        name, equals, text = assignment.partition("=")
-        name = name.strip().replace("-", "_")
-        if not equals:
-            raise UsageError(f"--threshold {assignment}: expected metric=number", f"such as {known[0]}=0.3")
-        if name not in known:
-            raise UsageError(
-                f"--threshold {assignment}: no name hangs on {name!r}", did_you_mean(name, known)
-            )
-        try:
-            value = float(text)
-        except ValueError:
-            value = math.nan
-        if not 0 <= value <= 1:
-            raise UsageError(f"--threshold {assignment}: must be a number from 0 to 1")
-        found[name] = value
-    return Thresholds(found)
 
 
 def heads_of(tallies: CorpusSums, overlap: HeadOverlap | None, thresholds: Thresholds) -> list[Head]:

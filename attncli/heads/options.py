@@ -23,6 +23,9 @@ class RankingOptions:
     ] = None
     ascending: Annotated[bool, typer.Option("--ascending", help="The smallest first.")] = False
     top: Annotated[int | None, typer.Option(metavar="N", min=1, help="Show only the first N heads.")] = None
+    groups: Annotated[
+        bool, typer.Option("--groups", help="Show which heads do the same; JSON always has it.")
+    ] = False
     where: Annotated[
         str | None,
         typer.Option(metavar="CONDITION", help='Show only some heads: "previous_token > 0.4 and layer < 6".'),
@@ -95,7 +98,6 @@ class ProbeOptions:
     panel: ClassVar[str] = "Probe (with --model, without a text)"
     rules: ClassVar = (
         Rule("--probe --ids", excludes="TEXT - --file", hint="a probe makes its own texts"),
-        Rule("--probe --ids", needs="@pretrained", hint="--model names one"),
         Rule(
             "--probe --ids", excludes="--min-row --resume --exclude-special", hint="a probe has its own rows"
         ),

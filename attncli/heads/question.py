@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from attncli.cli.options import ModelOptions, OutputOptions, ScratchOptions, TextInput
 from attncli.errors import UsageError, did_you_mean
+from attncli.models.shipped import DEFAULT
 
 if TYPE_CHECKING:
     from attncli.heads.changes import OldRun
     from attncli.heads.corpus_state import TextSource
-    from attncli.heads.labels import Thresholds
     from attncli.heads.options import CorpusOptions, ProbeOptions, RankingOptions
     from attncli.heads.probes import RepeatedTokens
+    from attncli.heads.scores import Thresholds
     from attncli.heads.sounds import SoundsRequest
     from attncli.inputs.corpus import BadLine, Pair
     from attncli.models.batches import RowRule
@@ -79,12 +80,13 @@ def ask(
     Raises:
         AttnCliError: It does not go together, or something is not available.
     """
-    from attncli.heads.labels import parse_thresholds
+    from attncli.heads.scores import parse_thresholds
     from attncli.models.alignment_heads import spelled_out
+    from attncli.models.before_loading import Wanted, check_before_loading
     from attncli.models.opening import is_pretrained
     from attncli.observers.selection import NO_MEAN, parse_heads
 
-    _check_probe(probe)
+    _check_probe(probe, model, scratch)
     thresholds = parse_thresholds(ranking.threshold or ())
     layers, heads = parse_heads(ranking.layer, spelled_out(ranking.head, model), no_mean=NO_MEAN)
     by = _metric_to_rank_by(ranking.by, probe, ranking.compare_to)
@@ -96,6 +98,9 @@ def ask(
 
         sounds = sounds_of(text, ranking, corpus, model, output)
     lines = None if _is_probe(probe) else (sounds and sounds.lines) or _lines(text, corpus)
+    one = lines if isinstance(lines, OneText) and not model.truncate else None
+    said, pair = (None, None) if one is None else (one.text, one.pair)
+    check_before_loading(model, Wanted(said, pair, ranking.kind, (layers, heads)), scratch)
     source, drawn, rule, device = _open(lines, corpus, probe, model, scratch, output, sounds)
     if sounds is not None:
         corpus = sounds.corpus
@@ -107,7 +112,7 @@ def ask(
     names = _metric_names(kind, by, ranking.where)
     _check_old(old, kind, source.depth(kind), by)
     settings = {
-        "model": model_name(model, scratch),
+        "model": DEFAULT if drawn is not None and model.model is None else model_name(model, scratch),
         "kind": kind,
         "layer": ranking.layer,
         "head": ranking.head,
@@ -138,9 +143,11 @@ def _is_probe(probe: ProbeOptions) -> bool:
     return probe.probe is not None or probe.ids is not None
 
 
-def _check_probe(probe: ProbeOptions) -> None:
+def _check_probe(probe: ProbeOptions, model: ModelOptions, scratch: ScratchOptions) -> None:
     if probe.probe not in (None, "induction"):
         raise UsageError(f"--probe {probe.probe}: unknown probe", did_you_mean(probe.probe, ["induction"]))
+    if _is_probe(probe) and (model.model == "scratch" or scratch.given()):
+        raise UsageError("--probe needs a trained model", "--model names one")
 
 
 def _metric_to_rank_by(asked: str | None, probe: ProbeOptions, old: str | None) -> str:
@@ -224,10 +231,13 @@ def _open(
     rule = RowRule(corpus.min_row)
     paired = corpus.pair is not None or corpus.pair_field is not None
     if not is_pretrained(model):
-        assert lines is not None
+        if lines is None:
+            from attncli.heads.probes import probe_of_shipped
+
+            return probe_of_shipped(probe, model, scratch)
         return _text_by_text(lines, rule, corpus, model, scratch, output), None, rule, "cpu"
 
-    from attncli.heads.probes import random_repeated, repeated_from_ids
+    from attncli.heads.probes import Vocabulary, drawn_for
     from attncli.heads.ranks import ranks_from
     from attncli.models.batches import BatchedModel
     from attncli.models.opening import check_reads, load_model
@@ -239,11 +249,7 @@ def _open(
         return sounds.open(model, output, device, rule), None, rule, device
     check_reads(model, output, lines.text if isinstance(lines, OneText) else None)
     loaded = load_model(model, output, device)
-    drawn = None
-    if lines is None and probe.ids is not None:
-        drawn = repeated_from_ids(loaded, probe.ids, scratch.seed or 0)
-    elif lines is None:
-        drawn = random_repeated(loaded, probe.probe_length, probe.probe_texts, scratch.seed or 0)
+    drawn = drawn_for(Vocabulary.of(loaded), probe, scratch) if lines is None else None
     rule = rule if drawn is None else drawn.rule
     made = BatchedModel(
         loaded, rule, paired, truncate=model.truncate, verify=not model.no_verify, fast=model.fast

@@ -33,6 +33,7 @@ class RankingRequest:
         where: Which heads to give, and as it was typed.
         fail_if: What no head may fulfil, and as it was typed.
         fail_over: What no head's number may exceed.
+        groups: Whether people see which heads do the same.
     """
 
     by: str
@@ -41,6 +42,7 @@ class RankingRequest:
     where: tuple[Condition, str] | None = None
     fail_if: tuple[Condition, str] | None = None
     fail_over: float | None = None
+    groups: bool = False
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,7 @@ class Corpus:
         rule: Which rows count, in words.
         probe: ``induction`` where the texts are random tokens.
         medium: ``sound`` where they are sounds.
+        sha256: Of all lines; None where they were not read to their end.
     """
 
     texts: int
@@ -66,6 +69,7 @@ class Corpus:
     rule: str
     probe: str | None = None
     medium: str = "text"
+    sha256: str | None = None
 
 
 def metric_named(by: str, known: Iterable[str], wrong: str = "unknown metric") -> str:
@@ -138,7 +142,7 @@ def metric_notes(by: str, heads: Sequence[Head], corpus: Corpus) -> list[str]:
     if by == ROLE:
         return [
             *notes,
-            "baseline: even weight, or shuffled texts where they explain more; attncli list metrics says which",
+            "baseline: even weight, or shuffled texts where they explain more",
         ]
     if by in CHANGES:
         return [

@@ -39,6 +39,7 @@ class Again:
         where: Which heads to give.
         layer: As ``--layer``: of which layers.
         head: As ``--head``.
+        groups: Whether people see which heads do the same.
     """
 
     by: str | None = None
@@ -47,6 +48,7 @@ class Again:
     where: str | None = None
     layer: str = "all"
     head: str = "all"
+    groups: bool = False
 
     @property
     def parts(self) -> str:
@@ -83,7 +85,7 @@ def rank_again(view: HeadRanking, again: Again, file: str) -> HeadRanking:
         changes = name, [change for change in all_changes if (change.layer, change.head) in chosen]
     groups = [[place for place in group if place in chosen] for group in saved.groups]
     groups = sorted((group for group in groups if len(group) > 1), key=len, reverse=True)
-    ranked = Ranked(by, again.top, heads, measured, groups, changes)
+    ranked = Ranked(by, again.top, heads, measured, groups, changes, again.groups)
     about = metric_notes(by, saved.heads, corpus)
     notes = [*_notes_with(view.header.notes, _old_metric_notes(document, saved, corpus), about)]
     notes += _what_is_left(saved, measured, again)

@@ -10,7 +10,7 @@ from attncli.cli.common import provenance
 from attncli.cli.options import OutputOptions
 from attncli.cli.output import Plan, deliver, say
 from attncli.cli.progress import Update, progress
-from attncli.errors import CheckFailed, ReadError, UsageError
+from attncli.errors import AttnCliError, CheckFailed, ReadError, UsageError
 from attncli.heads.changes import changes_since, with_changes
 from attncli.heads.corpus_run import CorpusRun, Interrupted, PassSettings
 from attncli.heads.corpus_state import CorpusState
@@ -57,9 +57,10 @@ def find(question: HeadsRequest, ranks: Ranks, output: OutputOptions) -> CorpusS
         run = CorpusRun(question.source, ledger, way, tell_bad, tell, _tell_rate(update, ledger.texts))
         try:
             if question.probe is not None:
+                from attncli.heads.single_texts import ShippedModel
                 from attncli.models.batches import BatchedModel
 
-                assert isinstance(question.source, BatchedModel)
+                assert isinstance(question.source, BatchedModel | ShippedModel)
                 run.over_feeds(question.probe.feeds(question.source, way.batch_size))
             else:
                 assert question.lines is not None
@@ -78,6 +79,7 @@ def finish(
     Raises:
         KeyboardInterrupt: The run was stopped; what is done has been written.
         ReadError: Lines could not be used.
+        UsageError: The corpus is empty.
     """
     others = gather(ranks, ledger.state())
     if not ranks.is_first:
@@ -85,7 +87,7 @@ def finish(
     for state in others[1:]:
         ledger.merge(state)
     if ledger.run is None and not ledger.texts:
-        raise ReadError(*_nothing(ledger))
+        raise _nothing(ledger)
     answer = _answer(ledger, question, wanted)
     deliver(heads_view(answer, wanted, provenance(ledger.run)), plan)
     if not ledger.complete:
@@ -121,13 +123,15 @@ def _check(heads: Sequence[Head], wanted: RankingRequest) -> None:
         raise CheckFailed(f"{many} --fail-if {safe_label(text)}", shown)
 
 
-def _nothing(ledger: CorpusState) -> tuple[str, str]:
+def _nothing(ledger: CorpusState) -> AttnCliError:
     if ledger.unused_lines:
-        return (
+        return ReadError(
             f"none of the {ledger.unused_lines:,} lines could be used",
             "each is named with what is wrong, unless -q was given",
         )
-    return "the corpus is empty: there is nothing to attend to", "one text a line, or --field for JSON lines"
+    return UsageError(
+        "the corpus is empty: there is nothing to attend to", "one text a line, or --field for JSON lines"
+    )
 
 
 def _answer(ledger: CorpusState, question: HeadsRequest, wanted: RankingRequest) -> Answer:
@@ -151,6 +155,7 @@ def _answer(ledger: CorpusState, question: HeadsRequest, wanted: RankingRequest)
         _rule(question),
         None if question.probe is None else "induction",
         question.medium,
+        (ledger.digest or None) if ledger.complete else None,
     )
     changes = None
     if question.old is not None:

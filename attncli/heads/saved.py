@@ -91,10 +91,15 @@ def _head(entry: RankedHead) -> Head:
         entry["head"],
         entry.get("kv_head", entry["head"]),
         {name: _number(number) for name, number in entry["metrics"].items()},
-        tuple(entry["labels"]),
+        _labels(entry["labels"]),
         None if nearest is None else (nearest["layer"], nearest["head"]),
         entry.get("excluded"),
     )
+
+
+def _labels(saved: list[str]) -> tuple[str, ...]:
+    """Return labels as metrics are spelt; older documents have ``previous-token``."""
+    return tuple(label.replace("-", "_") for label in saved)
 
 
 def _old(head: Head) -> Old:
@@ -133,5 +138,8 @@ def _changes(document: RankedHeads) -> tuple[str, list[Change]] | None:
 
 def _change(entry: HeadChange) -> Change:
     before, now, z = map(_float, (entry["before"], entry["now"], entry["z"]))
-    place, names = (entry["layer"], entry["head"]), (tuple(entry["labels_before"]), tuple(entry["labels"]))
+    place, names = (
+        (entry["layer"], entry["head"]),
+        (_labels(entry["labels_before"]), _labels(entry["labels"])),
+    )
     return Change(entry["kind"], *place, entry["metric"], before, now, z, *names)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from attncli import registry
+from attncli.errors import UsageError, did_you_mean
 from attncli.record import Kind
 
 THRESHOLD = 0.4
@@ -89,3 +90,45 @@ def role_metrics(names: Mapping[str, object]) -> list[str]:
     """Name the metrics that give heads names."""
     metrics = registry.entries("metrics")
     return [name for name in names if name in metrics and metrics[name].attributes.get("label")]
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """How far above its null each metric must be to give a head a name."""
+
+    by_metric: Mapping[str, float] = field(default_factory=dict)
+
+    def of(self, name: str) -> float:
+        """Return the threshold of a metric."""
+        return self.by_metric.get(name, THRESHOLD)
+
+    def changed(self) -> str:
+        """Return which are not the usual one."""
+        return ", ".join(f"{name} {value:g}" for name, value in self.by_metric.items())
+
+
+def parse_thresholds(assignments: Sequence[str]) -> Thresholds:
+    """Read ``previous_token=0.3``.
+
+    Raises:
+        UsageError: No such metric, one that gives no name, or no number from 0 to 1.
+    """
+    known = role_metrics(registry.entries("metrics"))
+    found = {}
+    for assignment in assignments:
+        name, equals, text = assignment.partition("=")
+        name = name.strip().replace("-", "_")
+        if not equals:
+            raise UsageError(f"--threshold {assignment}: expected metric=number", f"such as {known[0]}=0.3")
+        if name not in known:
+            raise UsageError(
+                f"--threshold {assignment}: no name hangs on {name!r}", did_you_mean(name, known)
+            )
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not 0 <= value <= 1:
+            raise UsageError(f"--threshold {assignment}: must be a number from 0 to 1")
+        found[name] = value
+    return Thresholds(found)

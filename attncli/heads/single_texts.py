@@ -11,6 +11,7 @@ from attncli.errors import UsageError
 from attncli.inputs.corpus import BadLine, Line
 from attncli.models.batches import Encoded, ModelBatch, RowRule, Side
 from attncli.models.opening import Opened
+from attncli.models.tokens import tokens_from_ids
 from attncli.models.trained import TrainedSource
 from attncli.record import Kind, Observer, Run, Tokens
 from attncli.segmentation import is_punctuation
@@ -63,7 +64,7 @@ class TextByText:
         text, other = self._texts[encoded.ordinal]
         opened = self._open(text, other)
         axes = {kind: axes_of(*opened.axes(kind)) for kind in self.kinds}
-        batches = {kind: Batch(*pair, self._rows(pair[0], kind)) for kind, pair in axes.items()}
+        batches = {kind: Batch(*pair, _rows(pair[0], kind, self._rule)) for kind, pair in axes.items()}
         shuffled = None
         if shuffle is not None:
             orders = {id(axis): order_of(axis, shuffle + encoded.ordinal)
@@ -89,9 +90,41 @@ class TextByText:
         """Run the text that was taken last."""
         return self._next.run(observers)
 
-    def _rows(self, axis: Axis, kind: Kind) -> torch.Tensor:
-        place = torch.arange(axis.ids.shape[1])
-        return ~axis.special & (place >= self._rule.first_for(kind))
+
+class ShippedModel:
+    """A model that comes with attncli, and reads tokens by their ids; of a translator, its encoder."""
+
+    cut = 0
+
+    def __init__(self, name: str, rule: RowRule, *, verify: bool = True) -> None:
+        self.rule, self.source = rule, TrainedSource(name, "a", verify=verify)
+        self.kinds = self.source.kinds[:1]
+
+    def depth(self, kind: Kind) -> int:
+        """Return the number of layers with a kind of attention."""
+        return self.source.depth(kind)
+
+    def encode(self, lines: Sequence[object], first_ordinal: int) -> list[Encoded | BadLine]:
+        """Read no texts: a probe brings its tokens."""
+        raise NotImplementedError
+
+    def feed(self, texts: Sequence[Encoded], shuffle: int | None = None) -> ModelBatch:
+        """Take one sequence."""
+        (encoded,) = texts
+        ids = torch.tensor([encoded.source.ids])
+        axis = _axis(tokens_from_ids(self.source.tokenizer, encoded.source.ids))
+        batches = {kind: Batch(axis, axis, _rows(axis, kind, self.rule)) for kind in self.kinds}
+        return ModelBatch({"input_ids": ids}, batches, None, 1, encoded.length, encoded.size)
+
+    def run(self, feed: ModelBatch, observers: Sequence[Observer]) -> Run:
+        """Run a sequence."""
+        tokens = tokens_from_ids(self.source.tokenizer, feed.inputs["input_ids"][0].tolist())
+        return self.source.over(tokens).run(observers)
+
+
+def _rows(axis: Axis, kind: Kind, rule: RowRule) -> torch.Tensor:
+    place, length = torch.arange(axis.ids.shape[1]), axis.ids.shape[1]
+    return ~axis.special & (place >= rule.first_for(kind)) & (place < length - rule.last)
 
 
 def axes_of(queries: Tokens, keys: Tokens) -> tuple[Axis, Axis]:

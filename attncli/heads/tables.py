@@ -17,7 +17,7 @@ from attncli.view import Column, Header, HeadMap, HeadRanking, Table
 ALIKE = 0.9
 """Heads overlap at least so much with each other in a cluster."""
 
-_SHOWN = 20
+_SHOWN, _ALL_SHOWN = 10, 12
 _GROUPS = 8
 
 
@@ -58,6 +58,7 @@ class Ranked:
         top: How many were asked for; None for all, of which people see the first few.
         groups: Layer and head of those that do the same.
         changes: Against an older run, and its name.
+        shows_groups: Whether people see the groups.
     """
 
     by: str
@@ -66,6 +67,7 @@ class Ranked:
     measured: Measured
     groups: Sequence[Sequence[tuple[int, int]]] = ()
     changes: tuple[str, Sequence[Change]] | None = None
+    shows_groups: bool = False
 
 
 def ranking_of(ranked: Ranked, header: Header, document: Mapping[str, object]) -> HeadRanking:
@@ -119,7 +121,7 @@ def _tables(ranked: Ranked, plain: Header) -> list[Table]:
     tables = [_ranking_table(ranked, plain)]
     if ranked.changes is not None:
         tables.append(changes_table(*ranked.changes, plain))
-    if ranked.groups:
+    if ranked.groups and ranked.shows_groups:
         title = f"heads that do the same: each two overlap by at least {ALIKE:g}"
         if len(ranked.groups) > _GROUPS:
             title += f"; the {_GROUPS} largest of {len(ranked.groups)} groups"
@@ -132,7 +134,8 @@ def _tables(ranked: Ranked, plain: Header) -> list[Table]:
 
 
 def _ranking_table(ranked: Ranked, plain: Header) -> Table:
-    shown = ranked.heads if ranked.top is not None else ranked.heads[:_SHOWN]
+    few = ranked.top is not None or len(ranked.heads) <= _ALL_SHOWN
+    shown = ranked.heads if few else ranked.heads[:_SHOWN]
     by = ranked.by
     beside = _beside(by, shown)
     columns = (

@@ -8,9 +8,8 @@ from dataclasses import asdict, dataclass, field
 import numpy as np
 
 from attncli.heads.changes import Change, change_entry
-from attncli.heads.labels import Thresholds
 from attncli.heads.ranking import Corpus, RankingRequest, metric_notes, rank, ranking_title, rows_note
-from attncli.heads.scores import STANDARD_ERRORS, THRESHOLD, Head
+from attncli.heads.scores import STANDARD_ERRORS, THRESHOLD, Head, Thresholds
 from attncli.heads.similarity import HeadOverlap, clusters
 from attncli.heads.tables import ALIKE, Measured, Ranked, finite, ranking_of
 from attncli.record import Kind, Provenance, SourceInfo
@@ -46,7 +45,7 @@ def heads_view(answer: Answer, wanted: RankingRequest, made: Provenance) -> Head
     """Rank the heads."""
     heads = rank(answer.heads, wanted)
     measured, groups = Measured.of(answer.kind, answer.heads), _groups(answer.overlap)
-    ranked = Ranked(wanted.by, wanted.top, heads, measured, groups, answer.changes)
+    ranked = Ranked(wanted.by, wanted.top, heads, measured, groups, answer.changes, wanted.groups)
     header = Header(
         command="heads",
         title=ranking_title(
@@ -67,8 +66,8 @@ def _notes(answer: Answer, wanted: RankingRequest) -> list[str]:
     notes += [rows_note(corpus), *metric_notes(wanted.by, answer.heads, corpus)]
     changed = answer.thresholds.changed()
     notes.append(
-        f"named where the weight is {THRESHOLD:g} above its baseline{f' ({changed})' if changed else ''} and by "
-        f"more than {STANDARD_ERRORS:g} standard errors (--threshold)"
+        f"named: {THRESHOLD:g} above its baseline{f' ({changed})' if changed else ''} and by "
+        f"{STANDARD_ERRORS:g} standard errors (--threshold)"
     )
     dropped = [head.excluded for head in answer.heads if head.excluded is not None]
     silence = corpus.medium == "sound" and answer.kind != "decoder"
@@ -107,6 +106,7 @@ def _document(answer: Answer, wanted: RankingRequest, ranked: Ranked) -> dict[st
             "bad_lines": corpus.bad_lines,
             "probe": corpus.probe,
             "medium": corpus.medium,
+            "sha256": corpus.sha256,
         },
         "by": wanted.by,
         "where": None if wanted.where is None else wanted.where[1],

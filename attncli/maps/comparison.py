@@ -12,9 +12,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attncli import registry
+from attncli.attention.operation import AttentionOperation
 from attncli.attention.variants import Variant
-from attncli.errors import UsageError
-from attncli.models.scratch import Mixing, ScratchSource, open_variant
+from attncli.errors import CaptureError, UsageError
+from attncli.models.scratch import Mixing, open_variant
+from attncli.record import AttentionLayer, Kind, Request, WeightBlock
+
+Projections = tuple[Tensor, Tensor, Tensor]
 
 
 @dataclass(frozen=True)
@@ -40,10 +44,61 @@ class Comparison:
     signed: bool
 
 
+@dataclass
+class HeadInputs:
+    """Observer that keeps what one head of a model multiplies: its queries, keys and values."""
+
+    kind: Kind
+    layer: int
+    head: int
+    operation: AttentionOperation | None = None
+
+    def request(self, layer: AttentionLayer) -> Request | None:
+        """Ask for one row of the head, so that the usual checks are made."""
+        if (layer.kind, layer.index) != (self.kind, self.layer):
+            return None
+        if self.head >= layer.heads:
+            raise UsageError(
+                f"--head {self.head}: out of range", f"this model has heads 0 to {layer.heads - 1}"
+            )
+        return Request((self.head,), range(1))
+
+    def update(self, block: WeightBlock) -> None:
+        """Keep nothing: the operation has it all."""
+
+    def inspect(self, layer: AttentionLayer, operation: AttentionOperation, output: Tensor | None) -> None:
+        """Keep the operation."""
+        self.operation = operation
+
+    def projections(self) -> Projections:
+        """Return query, key and value of the head, the query scaled as variants scale: by 1/√d_k.
+
+        Raises:
+            UsageError: The head's scores are made of more than these.
+            CaptureError: They are not to be seen.
+        """
+        found = self.operation
+        if found is None or found.value is None:
+            raise CaptureError(f"the queries, keys and values of layer {self.layer} are not to be seen")
+        more = {"position bias": found.bias, "soft-cap": found.softcap, "sink": found.sink}
+        for what, given in more.items():
+            if given is not None:
+                raise UsageError(
+                    f"layer {self.layer} has a {what} besides queries and keys, and the variants have none",
+                    "choose a model whose scores are queries times keys",
+                )
+        query = found.query[:, self.head : self.head + 1] * (found.scale * found.query.shape[-1] ** 0.5)
+        key, value = (
+            part[:, self.head // (found.heads // part.shape[1])].unsqueeze(1)
+            for part in (found.key, found.value)
+        )
+        return query.float(), key.float(), value.float()
+
+
 def compare(
-    source: ScratchSource, names: Sequence[str], assignments: Sequence[str], *, causal: bool, head: int
+    projections: Projections, names: Sequence[str], assignments: Sequence[str], *, causal: bool, head: int
 ) -> list[Comparison]:
-    """Run variants on the query, key and value of the source's first layer, in float64.
+    """Run variants on query, key and value, in float64.
 
     Each is held against full attention of its own direction: causal against causal.
 
@@ -55,13 +110,11 @@ def compare(
         UsageError: A variant or parameter does not exist, or does not fit the length.
     """
     settings = _by_variant(assignments, names)
-    query, key, value = (tensor.double() for tensor in source.first_projections())
+    query, key, value = (tensor.double() for tensor in projections)
     full = cast(Variant, registry.load("variants", "full"))
     found = []
     for name in names:
-        mixing, is_causal = open_variant(
-            name, settings.get(name, ()), causal=causal, length=len(source.source_tokens)
-        )
+        mixing, is_causal = open_variant(name, settings.get(name, ()), causal=causal, length=query.shape[2])
         reference = full.weights(query, key, causal=is_causal)
         weights = _weights(mixing, query, key, is_causal)
         found.append(_compared(mixing, weights, reference, value, head, is_causal and not causal))

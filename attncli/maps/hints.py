@@ -57,7 +57,7 @@ def what_to_look_at(
 def head_to_show(roles: Sequence[HeadRole], tokens: Tokens) -> HeadRole | None:
     """Choose the one head that a reader should see of a text: an induction head where a token comes again."""
     again = any(True for _ in _behind_the_same(tokens, tokens))
-    wanted = "induction" if again else "previous-token"
+    wanted = "induction" if again else "previous_token"
     return max((role for role in roles if role.role == wanted), key=lambda role: role.score, default=None)
 
 
@@ -68,7 +68,7 @@ def _induction(seen: Seen) -> str | None:
     weight, query, key = found
     return (
         ", an induction head: a token that came before attends to what followed it then. "
-        f"Row {_placed(query)} has {_short(weight)} on {_placed(key)}"
+        f"Row {_placed(query, seen.queries)} has {_short(weight)} on {_placed(key, seen.keys)}"
     )
 
 
@@ -103,15 +103,16 @@ def _alignment(seen: Seen) -> str | None:
     written = seen.queries[seen.queries.index(query) + 1]
     return (
         ": each row attends to the words that say what is written next. "
-        f"Row {_named(query)} is about to write {_named(written)}, and has {_short(weight)} on {_named(key)}"
+        f"Row {_placed(query, seen.queries)} is about to write {_named(written)}, and has {_short(weight)} on "
+        f"{_placed(key, seen.keys)}"
     )
 
 
 _DESCRIBED: Mapping[str, Callable[[Seen], str | None]] = {
     "alignment": _alignment,
     "induction": _induction,
-    "previous-token": _previous,
-    "next-token": _next,
+    "previous_token": _previous,
+    "next_token": _next,
 }
 
 
@@ -132,9 +133,14 @@ def _named(token: Token) -> str:
     return f'"{token.label.strip("·") or token.label}"'
 
 
-def _placed(token: Token) -> str:
-    """Name a token that may stand at several places."""
-    return f"{_named(token)} ({token.position})"
+def _placed(token: Token, among: Tokens) -> str:
+    """Name a token as the eye finds it: by its label, and of several alike by which of them it is."""
+    alike = [other for other in among if _named(other) == _named(token)]
+    if len(alike) == 1:
+        return _named(token)
+    number = 1 + alike.index(token)
+    ending = {1: "st", 2: "nd", 3: "rd"}.get(number if number < 20 else number % 10, "th")
+    return f"{_named(token)} ({number}{ending})"
 
 
 def _short(weight: float) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 
 import typer
 
-from attncli.cli.choices import FILES, Choices, entries_of
+from attncli.cli.choices import FILES, Choices, entries_of, settings_of
 from attncli.cli.options import (
     IMAGE_RULES,
     STRIDE_RULES,
@@ -36,7 +36,8 @@ class ShowOptions:
         *IMAGE_RULES,
         Rule("--query", excludes="--rows", hint="give one of them"),
         Rule("--raw", needs="--measure", hint="add --measure norm, or another"),
-        Rule("--measure", excludes="--each-line", unless="weight", hint="measure one text at a time"),
+        Rule("--measure", excludes="--each-line --aggregate", unless="weight"),
+        Rule("--raw", excludes="--exclude-special --exclude-first", hint="these scale what is left"),
         Rule(
             "--measure",
             excludes="--generate --stride",
@@ -169,6 +170,7 @@ class MaskOptions:
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Set one of the pattern's parameters."),
+        Choices(given=settings_of),
     ] = None
     file: TextFile = None
     pair: PairText = None

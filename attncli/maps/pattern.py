@@ -37,9 +37,9 @@ def pattern_view(pattern: MaskOptions, plan: Plan) -> MatrixGrid:
         TooLargeError: There are more pairs than the form asked for, or memory, has room for.
     """
     kind, entry = _named(pattern)
-    settings = _settings(kind, entry, pattern)
     text = _text_tokens(pattern)
     rows, keys = _lengths(pattern, text)
+    settings = _settings(kind, entry, pattern, keys)
     whole = _shows_all(rows, keys, plan)
     module = registry.load(kind, entry.name)
     described = hasattr(module, "reach") or kind == "variants"
@@ -52,7 +52,7 @@ def pattern_view(pattern: MaskOptions, plan: Plan) -> MatrixGrid:
         mask = module.mask(rows, keys, **settings).numpy() if whole else None
     except (ValueError, OverflowError) as error:
         raise UsageError(f"mask {entry.name}: {error}") from error
-    return _measured(reach, mask, _title(kind, entry, settings), text)
+    return _measured(reach, mask, _title(kind, entry, settings), text, _smaller(entry, settings, pattern))
 
 
 def _named(pattern: MaskOptions) -> tuple[str, Entry]:
@@ -72,13 +72,15 @@ def _named(pattern: MaskOptions) -> tuple[str, Entry]:
     return kind, registry.entries(kind)[pattern.name]
 
 
-def _settings(kind: str, entry: Entry, pattern: MaskOptions) -> dict[str, Value]:
+def _settings(kind: str, entry: Entry, pattern: MaskOptions, keys: int) -> dict[str, Value]:
     """Return the pattern's parameters their values, causality among them where it can be chosen.
+
+    Where nothing is set and the defaults would cover all keys, they are small enough to be seen.
 
     Raises:
         UsageError: A parameter is not right, or the pattern does not come with, or without, causality.
     """
-    settings = entry.settings(pattern.settings or ())
+    settings = entry.settings(pattern.settings or (), length=keys)
     form = entry.attributes.get("causal", False)
     if pattern.causal is False and form == "only":
         raise UsageError(f"{entry.name} is causal by definition: there is no --no-causal form")
@@ -94,8 +96,17 @@ def _settings(kind: str, entry: Entry, pattern: MaskOptions) -> dict[str, Value]
     return settings
 
 
-def _causal_names() -> list[str]:
+def _smaller(entry: Entry, settings: Mapping[str, Value], pattern: MaskOptions) -> tuple[str, ...]:
+    """Return a note where settings were made smaller than the defaults."""
+    changed = [p for p in entry.parameters if p.name != "causal" and settings[p.name] != p.default]
+    if pattern.settings or not changed:
+        return ()
+    now = ", ".join(f"{p.name}={settings[p.name]}" for p in changed)
+    usual = ", ".join(f"{p.name}={p.default}" for p in changed)
+    return (f"{now}, small enough to be seen here; the default {usual} is for long texts",)
 
+
+def _causal_names() -> list[str]:
     known = {**registry.entries("variants"), **registry.entries("masks")}
     return sorted(name for name, entry in known.items() if entry.attributes.get("causal", False))
 
@@ -133,7 +144,9 @@ def _check_memory(rows: int, keys: int, whole: bool) -> None:
     require_memory(pairs * _PAIR_BYTES + (rows + keys) * _ROW_BYTES, what, hint)
 
 
-def _measured(reach: Reach, mask: NDArray[np.bool_] | None, title: str, text: Tokens | None) -> MatrixGrid:
+def _measured(
+    reach: Reach, mask: NDArray[np.bool_] | None, title: str, text: Tokens | None, said: Sequence[str]
+) -> MatrixGrid:
     """Measure a pattern, and show its mask, or where there is none a picture of it."""
     from attncli.attention.patterns.key_runs import keys_per_row, pooled
     from attncli.cli.common import provenance
@@ -142,6 +155,7 @@ def _measured(reach: Reach, mask: NDArray[np.bool_] | None, title: str, text: To
 
     rows, keys = reach.query_len, reach.key_len
     path, notes = _path(reach)
+    notes = (*said, *notes)
     facts = {**row_facts(keys_per_row(reach), keys), **path}
     row_cuts, key_cuts = even_cuts(rows, SIDE), even_cuts(keys, SIDE)
     if mask is not None:

@@ -25,10 +25,10 @@ from attncli.record import AttentionLayer, Kind, Observer, Request, Run
 Fusion = Literal["mean", "max", "min"]
 FUSIONS: tuple[Fusion, ...] = ("mean", "max", "min")
 
-KEPT_BYTES = 256 * 2**20
+KEPT_BYTES = 128 * 2**20
 """Queries and keys of the last layers that are kept from one pass; earlier layers take another pass."""
 
-BLOCK_BYTES = 32 * 2**20
+BLOCK_BYTES = 8 * 2**20
 LONGEST_DISCARD = 4096
 LARGEST_FLOW = 20_000
 """Edges times flows that are searched at most: some minutes."""

@@ -86,6 +86,7 @@ class MapRequest:
 
     Args:
         laid_over: Whether the weights will be laid over a picture, which needs each of them.
+        why: What to say of the choice of heads.
         texts: What the user gave to read.
         measure: What the source shows in place of its weights.
     """
@@ -96,6 +97,7 @@ class MapRequest:
     heads: Selection
     wanted: ShowOptions
     laid_over: bool = False
+    why: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
     measure: Measure | None = None
 
@@ -104,10 +106,31 @@ class MapRequest:
         from attncli.maps.hints import head_to_show
 
         role = head_to_show(roles, self.source.axes(self.kind)[0])
-        if role is None:
+        return self if role is None else self._of(role.layer, role.head)
+
+    def of_telling_head(self) -> MapRequest:
+        """Show the head whose rows give words farther away the most weight; all where the text is long."""
+        from attncli.observers.strongest_head import TellingHeadOfText
+
+        queries, keys = self.source.axes(self.kind)
+        if max(len(queries), len(keys)) > SIDE:
             return self
-        layers = parse_selection(str(role.layer), "layer")
-        return replace(self, layers=layers, heads=parse_selection(str(role.head), "head"))
+        telling = TellingHeadOfText(self.kind, queries, keys)
+        self.source.run([telling])
+        layer, head, count = telling.found() or (0, 0, 1)
+        if count == 1:
+            return self
+        whom = "single keys" if self.kind == "cross" else "faraway words"
+        why = f"of {count} heads this one gives {whom} most weight (all: --head all)"
+        return replace(self._of(layer, head), why=(why,))
+
+    def explained(self, view: MatrixGrid) -> MatrixGrid:
+        """Add to a view's notes why just these heads are shown."""
+        return replace(view, header=replace(view.header, notes=(*self.why, *view.header.notes)))
+
+    def _of(self, layer: int, head: int) -> MapRequest:
+        chosen = parse_selection(str(layer), "layer"), parse_selection(str(head), "head")
+        return replace(self, layers=chosen[0], heads=chosen[1])
 
     def shown(self, plan: Plan) -> Shown:
         """Run the source and make the view; where some formats list and others draw, one for each.

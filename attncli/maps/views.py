@@ -28,6 +28,10 @@ _OF_KIND: Mapping[str, str] = {
 }
 
 
+_WORTH_SAYING = 0.4
+"""The least share of attention on the first token that is told."""
+
+
 def weights_view(
     matrices: Sequence[Matrix],
     run: Run,
@@ -112,21 +116,34 @@ def listed_matrices(
     return tuple(made)
 
 
-def comparison_view(found: Sequence[Comparison], tokens: Tokens, made: Provenance, seed: int) -> MatrixGrid:
-    """Make the view of ``compare``: each variant's weights, with its distance from full attention."""
+def comparison_view(
+    found: Sequence[Comparison],
+    tokens: Tokens,
+    made: Provenance,
+    *,
+    source: SourceInfo | None = None,
+    kind: Kind = "encoder",
+    notes: Sequence[str] = ("queries, keys and values come from random weights, not trained",),
+) -> MatrixGrid:
+    """Make the view of ``compare``: each variant's weights, with its distance from full attention's.
+
+    Args:
+        source: Where queries, keys and values come from; None for random weights.
+        notes: What to say of them.
+    """
     mixed = any(one.name.endswith(" (causal)") for one in found)
     header = Header(
         command="compare",
         title=f"{len(found)} {'variant' if len(found) == 1 else 'variants'} on the same queries, keys and values",
-        provenance=replace(made, seed=seed),
-        source=SourceInfo("scratch", "scratch", family="full"),
+        provenance=made,
+        source=source or SourceInfo("scratch", "scratch", family="full"),
         notes=(
-            "queries, keys and values come from random weights, not trained",
+            *notes,
             *(["a causal variant is held against causal full attention"] if mixed else []),
             *(f"{one.name} with {one.settings}" for one in found if one.settings),
         ),
     )
-    matrices = tuple(Matrix(one.weights, one.weights != 0, kind="encoder", label=one.name) for one in found)
+    matrices = tuple(Matrix(one.weights, one.weights != 0, kind=kind, label=one.name) for one in found)
     facts = tuple(
         {"relative_error": one.relative_error, "kl_bits": one.kl_bits, "max_abs_error": one.max_abs_error}
         for one in found
@@ -225,15 +242,14 @@ def _first_token_notes(matrices: Sequence[Matrix], run: Run, queries: Tokens, ke
     if run.source.kind == "scratch" or any(matrix.kind != "decoder" for matrix in matrices):
         return []
     share = first_token_share(matrices, queries, keys)
-    if share is None:
+    if share is None or share < _WORTH_SAYING:
         return []
     first = next(token.label for token in keys if token.position == 0)
     after = sum(token.position > 0 for token in queries)
     rows = len(_rows_that_see(matrices, queries, keys))
     whose = "of all attention goes" if rows == after else "of the attention of those that may see it goes"
-    maps, row_word = "map" if len(matrices) == 1 else "maps", "row" if rows == 1 else "rows"
-    where = f"{len(matrices)} {maps}, {rows} {row_word} after it"
-    return [f'{100 * share:.0f} % {whose} to the first token, "{first}" ({where})']
+    where = "" if len(matrices) == 1 else f" (mean of {len(matrices)} heads)"
+    return [f'{100 * share:.0f} % {whose} to the first token, "{first}"{where}']
 
 
 def _carried_notes(measure: Measure, run: Run, kind: Kind, queries: Tokens | None) -> list[str]:

@@ -129,7 +129,7 @@ def load_afresh(name: str, options: LoadOptions | None = None, *, tokenizer: boo
 
 
 def _load(name: str, options: LoadOptions, tokenizer: bool, picture: bool) -> Loaded:
-    folder = _local_folder(name, options, tokenizer)
+    folder = local_folder(name, options, tokenizer)
     _quiet_transformers()
     # Of GGUF files transformers tells the progress, whatever it was told.
     silent = redirect_stderr(StringIO()) if folder is not None and is_gguf(folder) else nullcontext()
@@ -166,7 +166,7 @@ def config_of(name: str, options: LoadOptions) -> Any:
         adapter = _adapter(name, options)
         if adapter is not None:
             name, options = adapter.base, _for_base(adapter, options)
-        where = _local_folder(name, options, False) or name
+        where = local_folder(name, options, False) or name
         return AutoConfig.from_pretrained(_place(where), **_common(where, options))
 
 
@@ -185,7 +185,7 @@ def _for_base(adapter: Adapter, options: LoadOptions) -> LoadOptions:
     return replace(options, revision=None if Path(adapter.base).is_dir() else adapter.base_revision)
 
 
-def _local_folder(name: str, options: LoadOptions, tokenizer: bool) -> Path | None:
+def local_folder(name: str, options: LoadOptions, tokenizer: bool) -> Path | None:
     """Find the model on this machine; None where the hub must be asked (not cached, or not wholly) and may be.
 
     Raises:

@@ -151,9 +151,11 @@ def check_reads(model: ModelOptions, output: OutputOptions, text: str | None = N
     if takes.text:
         return
     check_exists(text or "")
+    name = safe_label(model.model)
     examples = [registry.entries("inputs")[kind].attributes["example"] for kind in takes.files]
-    hint = f"try: attncli show {examples[0]} --model NAME" if examples else None
-    raise UsageError(f"{safe_label(model.model)} ({takes.family}) takes {takes}, not text", hint)
+    hint = f"try: attncli show {examples[0]} --model {name}" if examples else None
+    what = " or ".join(f"a {kind}" for kind in takes.files) or "other inputs"
+    raise UsageError(f"this model takes {what}, not a text: {name} ({takes.family})", hint)
 
 
 def model_name(model: ModelOptions, scratch: ScratchOptions, pair: str | None = None) -> str:

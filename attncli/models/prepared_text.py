@@ -14,7 +14,7 @@ from attncli.labels import safe_label
 from attncli.models import position_limits as limits
 from attncli.models.loading import Loaded
 from attncli.models.python_tokenizers import leads_back, read_tokens
-from attncli.models.refusals import refused_as
+from attncli.models.refusals import refused_as, too_long
 from attncli.models.tokens import positions
 from attncli.models.towers import main_input
 from attncli.models.vocabulary_check import notes_on_pair, notes_on_text
@@ -177,11 +177,7 @@ def encode(
     if length > limit:
         if not truncate:
             one_text = pair is None and specials and not loaded.model.config.is_encoder_decoder
-            stride = f"; attncli show --stride {limit // 2} reads it all, in windows" if one_text else ""
-            raise UsageError(
-                f"the text has {length:,} tokens; {loaded.name} reads at most {limit:,}",
-                f"--truncate cuts it to {limit:,}{stride}",
-            )
+            raise too_long(loaded.name, length, limit, strides=one_text)
         made = tokenize(loaded, **texts, return_tensors="pt", truncation=True, max_length=limit)
         notes = (
             f"cut to the model's {limit:,} tokens: {length - made['input_ids'].shape[1]:,} are left out",

@@ -17,6 +17,7 @@ from attncli.capture.layers import Stacks, layer_classes, without_softmax
 from attncli.capture.measures import Measure
 from attncli.errors import CaptureError
 from attncli.labels import in_ranges, safe_label
+from attncli.models.fingerprint import fingerprint
 from attncli.models.loading import Loaded, LoadOptions, load
 from attncli.models.loops import layers_run, loops
 from attncli.models.prepared_text import Prepared, prepare
@@ -189,6 +190,7 @@ class PretrainedSource:
             dtype=str(model.dtype).removeprefix("torch."),
             device=self.loaded.devices,
             capture="eager" if captures == {"eager"} else "interface",
+            weights=fingerprint(self.loaded.folder),
         )
         if adapter is not None:
             notes += [f"the adapter ({adapter.kind}) is applied: --no-adapter leaves it out", *adapter.notes]

@@ -104,6 +104,19 @@ def first_sentence(error: BaseException) -> str:
     return safe_label(sentence)
 
 
+def too_long(name: str, length: int, limit: int, *, strides: bool) -> UsageError:
+    """Make the error for a text of more tokens than a model reads.
+
+    Args:
+        strides: Whether it can be read in windows.
+    """
+    stride = f"; attncli show --stride {limit // 2} reads it all, in windows" if strides else ""
+    return UsageError(
+        f"the text has {length:,} tokens; {name} reads at most {limit:,}",
+        f"--truncate cuts it to {limit:,}{stride}",
+    )
+
+
 def no_head(name: str) -> ModelError:
     """Make the error for a model that cannot write."""
     return ModelError(

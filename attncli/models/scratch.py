@@ -36,8 +36,8 @@ ENTRY = Entry(
     reference="Vaswani et al. 2017, arXiv 1706.03762",
     parameters=(
         Parameter("layers", 1, "number of layers", minimum=1),
-        Parameter("heads", 1, "number of heads; divides d-model", minimum=1),
-        Parameter("d-model", 64, "size of the vectors; even", minimum=2),
+        Parameter("heads", 1, "number of heads; divides d_model", minimum=1),
+        Parameter("d_model", 64, "size of the vectors; even", minimum=2),
         Parameter("causal", False, "a decoder: no position sees later ones"),
         Parameter("seed", 0, "seed of the random weights", minimum=0),
     ),

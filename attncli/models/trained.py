@@ -99,11 +99,15 @@ class TrainedSource:
             return self.tokens, self.tokens
         return target, self.tokens if kind == "cross" else target
 
+    def over(self, tokens: Tokens) -> TrainedSource:
+        """Return the same model over other tokens; of an encoder–decoder, the encoder's."""
+        other = copy(self)
+        other.tokens, other.ids = tokens, _ids(tokens)
+        return other
+
     def reordered(self, order: Sequence[int], target: Sequence[int] | None = None) -> TrainedSource:
         """Return the same model over the same tokens in another order, each side's by itself."""
-        other = copy(self)
-        other.tokens = _in_order(self.tokens, order)
-        other.ids = _ids(other.tokens)
+        other = self.over(_in_order(self.tokens, order))
         if self.target_tokens is not None and target is not None:
             other.target_tokens = _in_order(self.target_tokens, target)
         return other

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import torch
+from jaxtyping import Bool
 
 from attncli.errors import CaptureError, UsageError
 from attncli.record import AttentionLayer, Kind, Request, Token, Tokens, WeightBlock
@@ -98,3 +99,48 @@ class TellingHead:
             have = f"0 to {heads - 1}" if heads > 1 else "only 0"
             raise UsageError(f"--head {head}: out of range", f"this model has heads {have} (-1 is the last)")
         return head % heads
+
+
+@dataclass
+class TellingHeadOfText:
+    """Keeps, of each head, how much weight its rows give to their strongest word that is not a neighbour, on average.
+
+    What does not count for `TellingHead` does not count here.
+
+    Args:
+        keys: The tokens of the columns.
+    """
+
+    kind: Kind
+    queries: Tokens
+    keys: Tokens
+    _sums: dict[tuple[int, int], float] = field(default_factory=dict)
+
+    def request(self, layer: AttentionLayer) -> Request | None:
+        """Ask for all rows of all heads."""
+        return Request(None, range(len(self.queries))) if layer.kind == self.kind else None
+
+    def update(self, block: WeightBlock) -> None:
+        """Add up each row's largest weight on a word that counts."""
+        columns = slice(block.first_key, block.first_key + block.weights.shape[-1])
+        counts = self._counted[block.rows.start : block.rows.stop, columns].to(block.weights)
+        largest = (block.weights[0] * counts).amax(dim=-1).sum(dim=-1)
+        for head, weight in zip(block.heads, largest.tolist(), strict=True):
+            place = block.layer.index, head
+            self._sums[place] = self._sums.get(place, 0.0) + weight
+
+    def found(self) -> tuple[int, int, int] | None:
+        """Return the layer and the head, and of how many; of equals, the earliest."""
+        if not self._sums:
+            return None
+        layer, head = max(self._sums, key=lambda place: (self._sums[place], -place[0], -place[1]))
+        return layer, head, len(self._sums)
+
+    @cached_property
+    def _counted(self) -> Bool[torch.Tensor, "query key"]:
+        words = [not t.special and any(map(str.isalnum, t.text)) for t in self.keys]
+        rows, columns = torch.arange(len(self.queries))[:, None], torch.arange(len(self.keys))
+        counts = torch.tensor(words) & torch.tensor([not token.special for token in self.queries])[:, None]
+        if self.kind == "decoder":
+            counts = counts & (columns > 0)
+        return counts if self.kind == "cross" else counts & ((rows - columns).abs() > 1)

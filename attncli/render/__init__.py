@@ -39,6 +39,8 @@ class Options:
         csv_safe: Prefix cells that a spreadsheet would take for a formula.
         dpi: Dots per inch of raster pictures.
         look: How a picture looks besides.
+        fields: Which fields of the long form to write, in this order; all where empty.
+        height: Lines of the terminal; None where there is none.
     """
 
     width: int | None = 80
@@ -50,6 +52,8 @@ class Options:
     csv_safe: bool = False
     dpi: int = 150
     look: Look = PLAIN
+    fields: tuple[str, ...] = ()
+    height: int | None = None
 
     @property
     def cut_mark(self) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from attncli.labels import cells
 from attncli.registry import Entry
 from attncli.render import Options
 from attncli.render.grid_layout import labelled
@@ -55,18 +56,33 @@ def render(view: View, options: Options) -> bytes:
         )
     grid = as_patches(grid)
     pen = Pen(options, grid.unit, scale_of(grid))
-    return _encoded([*_head(grid, options), *_body(grid, pen), *_foot(grid, options)], options)
+    lines = _lines(grid, pen)
+    if options.height is not None and len(lines) >= options.height:
+        lines = _lines(grid, pen, repeat=True)
+    return _encoded(lines, options)
 
 
 def _encoded(lines: list[Line], options: Options) -> bytes:
     return paint(lines).encode("utf-8" if options.unicode else "ascii", "backslashreplace")
 
 
-def _body(grid: MatrixGrid, pen: Pen) -> list[Line]:
+def _lines(grid: MatrixGrid, pen: Pen, *, repeat: bool = False) -> list[Line]:
+    """Draw the whole picture.
+
+    Args:
+        repeat: Whether its title stands below the map too, and the labels of its columns.
+    """
+    options, head = pen.options, _head(grid, pen.options)
     if not grid.matrices or not grid.query_tokens or not grid.key_tokens:
-        return [[("nothing to show", "")], []]
-    drawn, marks = draw_single(grid, pen) if len(grid.matrices) == 1 else draw_tiles(grid, pen)
-    return [*drawn, [], *legend(pen, marks)]
+        return [*head, [("nothing to show", "")], [], *_foot(grid, options)]
+    single = len(grid.matrices) == 1
+    drawn, marks = draw_single(grid, pen, repeat=repeat) if single else draw_tiles(grid, pen)
+    below = head if repeat else ([] if single else [[]])
+    if single and len(head) == 1 and drawn[0]:
+        (title, style), (about, _) = head[0][0], drawn[0][0]
+        if cells(title) + 3 + cells(about) <= (options.width or _PIPED_WIDTH):
+            head, drawn = [[(title, style), (f" {words('·', options)} {about}", "")]], drawn[1:]
+    return [*head, *drawn, *below, *legend(pen, marks), *_foot(grid, options)]
 
 
 def _head(grid: MatrixGrid | HeadRanking, options: Options) -> list[Line]:

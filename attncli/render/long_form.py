@@ -6,12 +6,13 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from itertools import repeat
 
+from attncli.errors import UsageError, did_you_mean
 from attncli.labels import visible_controls
 from attncli.record import Token
 from attncli.render import Options
 from attncli.render.grid_text import float_texts, matrix_texts, strongest_keys
 from attncli.render.json_format import plain
-from attncli.view import Curves, HeadRanking, Matrix, MatrixGrid, Steps, Table, View
+from attncli.view import Column, Curves, HeadRanking, Matrix, MatrixGrid, Steps, Table, View
 
 _FORMULA_STARTS = ("=", "+", "-", "@", "⇥", "␍")
 
@@ -42,6 +43,8 @@ def separated(view: View, options: Options, separator: str, line_end: str) -> by
 
     if isinstance(view, Curves | HeadRanking | Steps):
         view = view.data
+    if options.fields:
+        view = with_fields(view, options.fields)
     if isinstance(view, Table):
         lines = [[column.name for column in view.columns], *view.rows]
         text = "".join(separator.join(map(cell, line)) + line_end for line in lines)
@@ -49,6 +52,26 @@ def separated(view: View, options: Options, separator: str, line_end: str) -> by
         heading = separator.join(columns(view)) + line_end
         text = heading + "".join(_grid_lines(view, separator, line_end, cell))
     return text.encode()
+
+
+def with_fields(view: Table | MatrixGrid, names: Sequence[str]) -> Table:
+    """Return a view's long form with some of its fields, in the order asked for.
+
+    Raises:
+        UsageError: It has no such field.
+    """
+    if isinstance(view, Table):
+        known = [column.name for column in view.columns]
+        rows: Iterator[Sequence[object]] = iter(view.rows)
+    else:
+        known = list(columns(view))
+        rows = (tuple(json.loads(line).values()) for line in records(view))
+    for name in names:
+        if name not in known:
+            raise UsageError(f"--fields {name}: this answer has no such field", did_you_mean(name, known))
+    places = [known.index(name) for name in names]
+    chosen = tuple(tuple(row[place] for place in places) for row in rows)
+    return Table(view.header, tuple(Column(name) for name in names), chosen)
 
 
 def quoted(text: str, separator: str) -> str:

@@ -7,7 +7,7 @@ import json
 from attncli.registry import Entry
 from attncli.render import Options
 from attncli.render.json_format import plain
-from attncli.render.long_form import records
+from attncli.render.long_form import records, with_fields
 from attncli.view import Curves, HeadRanking, Steps, Table, View
 
 ENTRY = Entry(
@@ -26,6 +26,8 @@ def render(view: View, options: Options) -> bytes:
     """Write a view as JSON lines in ASCII, undefined numbers as null."""
     if isinstance(view, Curves | HeadRanking | Steps):
         view = view.data
+    if options.fields:
+        view = with_fields(view, options.fields)
     if isinstance(view, Table):
         return "".join(_table_lines(view)).encode("ascii")
     return "".join(records(view)).encode("ascii")

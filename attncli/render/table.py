@@ -14,7 +14,6 @@ from attncli.render import Options
 from attncli.render.grid_text import (
     Strongest,
     fact_texts,
-    float_texts,
     largest_of_rows,
     matrix_texts,
     place_names,
@@ -24,7 +23,7 @@ from attncli.render.grid_text import (
     words,
 )
 from attncli.render.json_format import plain
-from attncli.render.long_form import quoted
+from attncli.render.long_form import quoted, separated, with_fields
 from attncli.render.scales import Scale, scale_of
 from attncli.render.terminal.canvas import Line, paint, wrap
 from attncli.view import Column, Curves, Header, HeadRanking, Matrix, MatrixGrid, Steps, Table, View
@@ -53,9 +52,13 @@ def render(view: View, options: Options) -> bytes:
     """Write a view as aligned text, no line wider than asked for, or as TSV without limits."""
     if isinstance(view, Steps) or (isinstance(view, Curves | HeadRanking) and not options.terminal):
         view = view.data
+    if not options.terminal and isinstance(view, MatrixGrid) and view.top is not None:
+        return separated(view, options, "\t", "\n")
     if isinstance(view, Curves | HeadRanking):
         text = _draw_several(view, options)
     elif not options.terminal:
+        if options.fields:
+            view = with_fields(view, options.fields)
         lines = _table_lines(view, options) if isinstance(view, Table) else _grid_lines(view, options)
         text = "".join("\t".join(quoted(cell, "\t") for cell in line) + "\n" for line in lines)
     else:
@@ -72,24 +75,11 @@ def _table_lines(table: Table, options: Options) -> list[list[str]]:
 
 
 def _grid_lines(grid: MatrixGrid, options: Options) -> list[list[str]]:
-    lines = []
     queries, keys = placed_labels(grid.query_tokens, options), placed_labels(grid.key_tokens, options)
-    lines.append(
-        [
-            "matrix",
-            "query",
-            *(keys if grid.top is None else ["key", "mask" if grid.unit == "mask" else "weight"]),
-        ]
-    )
+    lines = [["matrix", "query", *keys]]
     for matrix, place in zip(grid.matrices, place_names(grid.matrices), strict=True):
-        name = words(place or grid.unit, options)
-        if grid.top is None:
-            numbers = zip(queries, matrix_texts(matrix, grid.unit), strict=True)
-            lines += [[name, query, *row] for query, row in numbers]
-            continue
-        for query, row in zip(queries, strongest_keys(matrix, grid.top), strict=True):
-            found = zip(row.columns, float_texts(row.values), strict=True)
-            lines += [[name, query, keys[key], number] for key, number in found]
+        numbers = zip(queries, matrix_texts(matrix, grid.unit), strict=True)
+        lines += [[words(place or grid.unit, options), query, *row] for query, row in numbers]
     return lines
 
 

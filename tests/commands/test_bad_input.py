@@ -43,7 +43,7 @@ BAD: list[tuple[tuple[str, ...], int, str]] = [
     (("bench", "-n", "64,,128"), 2, "'' is no whole number"),
     (("show", "a", "--bogus"), 2, "no such option: --bogus"),
     (("show", "a", "--laye", "1"), 2, 'did you mean "--layer"?'),
-    (("show", "a", "b"), 2, "unexpected extra argument"),
+    (("show", "a", "b"), 2, "put the text in quotes"),
     (("show", "--file", "/no/such/file"), 1, "No such file"),
     (("show", "a", "--file", "b"), 2, "both given"),
     (("show", "a", "-o", "/no/such/folder/x.png"), 1, "/no/such/folder/x.png: No such file or directory"),
@@ -155,7 +155,9 @@ def test_an_answer_too_large_for_memory_ends_with_5_and_says_what_to_ask(
     monkeypatch.setattr("attncli.memory.available_bytes", lambda: 100)
     monkeypatch.setattr("attncli.memory.UNASKED", 0)
     assert_told(
-        cli("show", "it was", "-m", tiny_bert), 5, "6 maps of 4×4 weights: 480 B needed; 100 B are free"
+        cli("show", "it was", "-m", tiny_bert, "--head", "all"),
+        5,
+        "6 maps of 4×4 weights: 480 B needed; 100 B are free",
     )
 
 

@@ -64,6 +64,8 @@ def ask(shell: str, program: str, path: str, folder: Path, *words: str) -> list[
         (("attncli", "compare", "--variants", "full,fl"), {"full,flash"}),
         (("attncli", "tokens", "-m", ""), {"tiny-decoder", "my models"}),
         (("attncli", "find", "--examples", "co"), {"coreference", "corpus.txt"}),
+        (("attncli", "mask", "bigbird", "--set", "b"), {"block="}),
+        (("attncli", "compare", "--set", "dsa."), {"dsa.top_k="}),
     ],
 )
 def test_bash_completes_commands_options_and_values(

@@ -308,10 +308,16 @@ def test_a_mistake_is_told_in_at_most_three_lines(
     assert result.err.startswith("error: ") and len(result.err.splitlines()) <= 3
 
 
-def test_without_a_trained_model_there_is_nothing_to_find(cli: Cli) -> None:
-    for more in ((), ("-m", "scratch")):
-        result = cli("find", TINY, "--from", "it", "--to", "animal", *more)
-        assert result.code == 2 and "find needs a trained model" in result.err
+def test_in_the_untrained_model_there_is_nothing_to_find(cli: Cli) -> None:
+    result = cli("find", TINY, "--from", "it", "--to", "animal", "-m", "scratch")
+    assert result.code == 2 and "find needs a trained model" in result.err
+
+
+def test_without_a_model_the_shipped_decoder_is_searched(cli: Cli) -> None:
+    found = cli("find", TINY, "--from", "it", "--to", "animal", "--json")
+    assert found.json["source"]["name"] == "tiny-decoder" and len(found.json["heads"]) == 8
+    assert "-m tiny-decoder --layer" in str(found.json["notes"])
+    assert cli("find", "--examples", "coreference", "--top", "1", "--json").json["heads"]
 
 
 def test_a_causal_model_cannot_look_ahead(cli: Cli, tiny_llama: str) -> None:

@@ -140,12 +140,14 @@ def test_json_lines_have_fields(cli: Cli, tmp_path: Path, tiny_bert: str, tiny_m
     jsonschema.validate(crossed.json, schema())
 
 
-@pytest.mark.parametrize("content", [b"", b"\n\n"])
-def test_a_corpus_without_texts_is_an_error(cli: Cli, tmp_path: Path, tiny_bert: str, content: bytes) -> None:
+@pytest.mark.parametrize(("content", "code"), [(b"", 2), (b"\n\n", 1)])
+def test_a_corpus_without_texts_is_an_error(
+    cli: Cli, tmp_path: Path, tiny_bert: str, content: bytes, code: int
+) -> None:
     path = tmp_path / "none.txt"
     path.write_bytes(content)
     found = cli("heads", "--file", str(path), "-m", tiny_bert)
-    assert found.code == 1 and not found.out and "error: " in found.err
+    assert found.code == code and not found.out and "error: " in found.err
 
 
 def test_the_scratch_model_is_measured_too(cli: Cli, corpus: str) -> None:
@@ -337,7 +339,7 @@ def test_nothing_changed_is_said(cli: Cli, tiny_bert: str, tmp_path: Path) -> No
         (("--head", "9"), "--head 9: out of range", None),
         (("--probe", "induction"), "a probe makes its own texts", None),
         (("--field", "text"), "they are for a corpus of JSON lines", None),
-        (("--kind", "cross"), "there is only encoder attention here", "of an encoder–decoder, --pair TEXT"),
+        (("--kind", "cross"), "there is no cross-attention here", "of an encoder–decoder, --pair TEXT"),
         (("--file", "x.txt"), "TEXT and --file were both given", None),
     ],
 )
@@ -346,6 +348,20 @@ def test_a_wrong_option_is_told_before_anything_runs(
 ) -> None:
     found = cli("heads", "it was", "-m", tiny_bert, *options)
     assert found.code == 2 and message in found.err and (hint or "") in found.err and not found.out
+
+
+def test_a_shipped_model_is_probed_named_or_not(cli: Cli) -> None:
+    for model in ((), ("-m", "tiny-decoder")):
+        found = cli("heads", "--probe", "induction", "--probe-texts", "2", *model, "--json").json
+        assert found["heads"][0]["labels"] == ["induction"] and found["settings"]["model"] == "tiny-decoder"
+    assert cli("heads", "--probe", "induction", "-m", "scratch").code == 2
+
+
+def test_groups_are_shown_where_they_are_asked_for(cli: Cli) -> None:
+    asked = ("heads", "My mother told my sister, and my sister told my father.", "-m", "tiny-decoder")
+    plain, grouped = (cli(*asked, "--width", "80", *more).out for more in ((), ("--groups",)))
+    assert "heads that do the same" not in plain and len(plain.splitlines()) <= 20
+    assert ("heads that do the same" in grouped) == bool(cli(*asked, "--json").json["clusters"])
 
 
 def test_an_unknown_probe_is_told(cli: Cli, tiny_bert: str) -> None:
@@ -379,7 +395,7 @@ def test_left_out_special_tokens_are_told(cli: Cli, corpus: str, tiny_bert: str)
 
 @pytest.mark.parametrize(
     ("model", "label", "metric"),
-    [("tiny-decoder", "induction", "induction"), ("tiny-encoder", "previous-token", "previous_token")],
+    [("tiny-decoder", "induction", "induction"), ("tiny-encoder", "previous_token", "previous_token")],
 )
 def test_the_shipped_models_are_measured_and_earn_their_names(
     cli: Cli, model: str, label: str, metric: str

@@ -128,7 +128,7 @@ def test_every_metric_of_every_head_is_what_numpy_says(
 def test_heads_that_are_known_come_out(cli: Cli, model_folder: Find, corpus: str) -> None:
     found = cli("heads", "--file", corpus, "-m", str(model_folder("all-minilm-l6-v2")), "--json").json
     labels = {(head["layer"], head["head"]): head["labels"] for head in found["heads"]}
-    assert labels[0, 2] == ["previous-token"] and labels[1, 8] == ["next-token"]
+    assert labels[0, 2] == ["previous_token"] and labels[1, 8] == ["next_token"]
     assert "delimiter" in labels[4, 5] and labels[0, 7] == []
     assert means(found)[0, 2, "previous_token"] == pytest.approx(0.9997, abs=0.0005)
 
@@ -137,7 +137,7 @@ def test_induction_and_duplicate_token_heads_come_out_of_random_tokens(cli: Cli,
     options = ("--probe", "induction", "--probe-texts", "4")
     found = cli("heads", "-m", str(model_folder("smollm2-135m")), *options, "--json").json
     labels = {(head["layer"], head["head"]): head["labels"] for head in found["heads"]}
-    assert "induction" in labels[18, 6] and "duplicate-token" in labels[8, 0]
+    assert "induction" in labels[18, 6] and "duplicate_token" in labels[8, 0]
     assert (found["heads"][0]["layer"], found["heads"][0]["head"]) == (18, 6)
     got = means(found)
     assert got[18, 6, "induction"] == pytest.approx(0.91, abs=0.03)

@@ -78,11 +78,11 @@ def test_a_pooled_picture_has_the_positions_of_its_cells(cli: Cli, monkeypatch: 
     shown = cli("mask", "recurrent", "-n", "10").out.splitlines()
     assert [line.split() for line in shown if line[:1].isdigit() or line[:2].isspace()][:6] == [
         ["0", "2", "4", "6", "8"],
-        ["0", *"■····"],
-        ["2", *"■■···"],
-        ["4", *"·■■··"],
-        ["6", *"··■■·"],
-        ["8", *"···■■"],
+        ["0", *"■╌╌╌╌"],
+        ["2", *"■■╌╌╌"],
+        ["4", *"╌■■╌╌"],
+        ["6", *"╌╌■■╌"],
+        ["8", *"╌╌╌■■"],
     ]
 
 
@@ -136,3 +136,10 @@ def test_a_path_that_takes_too_long_to_measure_is_left_out_and_told(cli: Cli, mo
     assert "path_length" not in found["attention"][0]
     assert "no path length: it is more than 10 layers, and takes too long to measure" in found["notes"]
     assert cli("mask", "recurrent", "-n", "5", "--json").json["attention"][0]["path_length"] == 4
+
+
+def test_settings_that_would_cover_everything_are_made_small_and_that_is_told(cli: Cli) -> None:
+    found = cli("mask", "sliding-window", "-n", "16", "--json").json
+    assert found["attention"][0]["density"] < 0.5
+    assert "window=3, small enough to be seen here; the default window=256" in found["notes"][0]
+    assert cli("mask", "sliding-window", "-n", "16", "--set", "window=256", "--json").json["notes"] == []

@@ -14,8 +14,9 @@ from attncli.batch import Shuffled
 from attncli.capture import blocks as emission
 from attncli.heads import corpus_sums as head_tallies
 from attncli.heads.corpus_sums import CorpusSums, former_neighbours
-from attncli.heads.labels import Thresholds, heads_of
+from attncli.heads.labels import heads_of
 from attncli.heads.metrics_of_block import Measures
+from attncli.heads.scores import Thresholds
 from attncli.heads.similarity import HeadOverlap
 from attncli.inputs.corpus import Line, cut_into_batches
 from attncli.models.batches import BatchedModel, Encoded, RowRule

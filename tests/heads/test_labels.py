@@ -2,8 +2,8 @@ import math
 
 import pytest
 
-from attncli.heads.labels import Thresholds, _labels
-from attncli.heads.scores import Number
+from attncli.heads.labels import _labels
+from attncli.heads.scores import Number, Thresholds
 
 
 @pytest.mark.parametrize(
@@ -15,7 +15,7 @@ def test_a_name_takes_an_excess_above_the_threshold_and_three_standard_errors(
 ) -> None:
     """The null is .05: an excess of .75 is three times .25."""
     numbers = {"previous_token": Number(mean, stderr, 0.05, 0.05, math.nan, 9)}
-    assert _labels(numbers, Thresholds()) == (("previous-token",) if named else ())
+    assert _labels(numbers, Thresholds()) == (("previous_token",) if named else ())
 
 
 def test_the_name_with_the_largest_excess_comes_first_and_thresholds_may_be_changed() -> None:
@@ -24,5 +24,5 @@ def test_the_name_with_the_largest_excess_comes_first_and_thresholds_may_be_chan
         "first_token": Number(0.9, 0.01, 0.1, 0.1, math.nan, 9),
     }
     both = _labels(numbers, Thresholds())
-    assert len(both) == 2 and both[1] == "previous-token"
-    assert _labels(numbers, Thresholds({"first_token": 0.85})) == ("previous-token",)
+    assert len(both) == 2 and both[1] == "previous_token"
+    assert _labels(numbers, Thresholds({"first_token": 0.85})) == ("previous_token",)

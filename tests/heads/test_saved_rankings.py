@@ -26,8 +26,8 @@ RANGE = {"mean": 0.75, "low": 0.3, "high": 0.95, "hits": 3, "rows": 4}
 
 def heads_view() -> HeadRanking:
     """Two of six heads, with all that a ranking can have."""
-    from attncli.heads.labels import Thresholds
     from attncli.heads.ranking import Corpus, RankingRequest
+    from attncli.heads.scores import Thresholds
     from attncli.heads.similarity import HeadOverlap
     from attncli.heads.views import Answer
     from attncli.heads.views import heads_view as made
@@ -38,7 +38,7 @@ def heads_view() -> HeadRanking:
 
     heads = [
         Head("decoder", layer, head, head // 2, {"previous_token": number((layer + head) / 7), "entropy": number(2.5)},
-             ("previous-token",) * (layer > 2), (4, 0), 0.25)
+             ("previous_token",) * (layer > 2), (4, 0), 0.25)
         for layer in (2, 4) for head in range(3)
     ]  # fmt: skip
     overlap = HeadOverlap("decoder", parse_selection("all", "layer"), parse_selection("all", "head"), 5)
@@ -113,7 +113,8 @@ def test_what_is_read_is_what_was_written(name: str) -> None:
 def test_a_ranking_of_some_heads_keeps_the_map_of_all() -> None:
     back = read(json_format.render(heads_view(), Options()))
     assert back.maps[0].values.shape == (2, 3) and np.isfinite(back.maps[0].values).sum() == 2
-    assert "old.json" in back.tables[1].header.title and back.tables[2].rows == ((2, "L2H0, L4H0"),)
+    grouped = rank_again(back, Again(groups=True), "old.json")
+    assert "old.json" in back.tables[1].header.title and grouped.tables[2].rows == ((2, "L2H0, L4H0"),)
 
 
 def test_a_document_of_before_maps_were_kept_is_drawn_from_the_heads_that_it_lists() -> None:
@@ -187,7 +188,7 @@ def test_how_many_heads_were_measured_is_kept_where_layers_differ() -> None:
 
 def test_groups_and_changes_are_those_of_the_heads_that_are_left() -> None:
     back = read(json_format.render(heads_view(), Options()))
-    both, one = (rank_again(back, Again(layer=layer), "old.json") for layer in ("2-4", "4"))
+    both, one = (rank_again(back, Again(layer=layer, groups=True), "old.json") for layer in ("2-4", "4"))
     assert both.document["clusters"] == back.document["clusters"] and len(both.tables) == 3
     assert (one.document["clusters"], one.document["changes"]) == ([], []) and len(one.tables) == 2
     assert one.maps[0].layers == (4,)

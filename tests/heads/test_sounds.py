@@ -102,7 +102,7 @@ def test_what_does_not_go_with_sounds_is_refused(
     for arguments, code, words in (
         ((str(sounds / "a.wav"), "--pair", "it"), 2, "are for texts"),
         ((str(tmp_path / "empty"),), 1, "there are no sounds in it"),
-        (("a text",), 2, "takes sounds, not text"),
+        (("a text",), 2, "this model takes a sound, not a text"),
         (("gone.wav",), 1, "gone.wav: no such file"),
     ):
         result = cli("heads", *arguments, "-m", whisper)

@@ -14,7 +14,9 @@ def test_the_divergence_of_a_row_is_that_of_the_definition() -> None:
 
 def test_the_relative_error_is_that_of_the_outputs() -> None:
     source = ScratchSource("one two three four five", heads=2)
-    (found,) = compare(source, ["sliding-window"], ["sliding-window.window=1"], causal=False, head=1)
+    (found,) = compare(
+        source.first_projections(), ["sliding-window"], ["sliding-window.window=1"], causal=False, head=1
+    )
     query, key, value = (tensor.double() for tensor in source.first_projections())
     full = torch.softmax(query @ key.mT / math.sqrt(query.shape[-1]), dim=-1) @ value
     # a window of one key: each position keeps its own value

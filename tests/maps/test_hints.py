@@ -5,7 +5,7 @@ from attncli.record import HeadRole, Token, Tokens
 from attncli.view import Matrix
 
 INDUCTION = HeadRole("decoder", 1, 3, "induction", 0.7)
-PREVIOUS = HeadRole("decoder", 0, 2, "previous-token", 0.9)
+PREVIOUS = HeadRole("decoder", 0, 2, "previous_token", 0.9)
 ALIGNMENT = HeadRole("cross", 1, 0, "alignment", 1.0)
 
 
@@ -32,7 +32,7 @@ def test_an_induction_head_is_pointed_at_where_a_token_came_before() -> None:
     matrix = attending(6, {(4, 2): 0.81, (3, 1): 0.95}, 1, 3)
     hint = what_to_look_at([matrix], [PREVIOUS, INDUCTION], TEXT, TEXT)
     assert hint is not None and hint.startswith("look at L1H3, an induction head")
-    assert hint.endswith('Row "a" (4) has .81 on "cat" (2)')
+    assert hint.endswith('Row "a" (2nd) has .81 on "cat"')
 
 
 def test_where_it_does_nothing_here_the_next_role_is_pointed_at() -> None:
@@ -45,7 +45,7 @@ def test_where_it_does_nothing_here_the_next_role_is_pointed_at() -> None:
 def test_a_token_of_blanks_alone_keeps_its_name() -> None:
     text = tokens("<s>", "·", "·", "·")
     hint = what_to_look_at([attending(4, {(3, 2): 0.9}, 1, 3)], [INDUCTION], text, text)
-    assert hint is not None and hint.endswith('Row "·" (3) has .90 on "·" (2)')
+    assert hint is not None and hint.endswith('Row "·" (3rd) has .90 on "·" (2nd)')
 
 
 def test_heads_that_are_not_shown_or_known_for_nothing_are_not_pointed_at() -> None:
@@ -54,11 +54,11 @@ def test_heads_that_are_not_shown_or_known_for_nothing_are_not_pointed_at() -> N
     assert what_to_look_at([attending(6, {(4, 2): 0.9}, 1, 3)], [], TEXT, TEXT) is None
 
 
-def test_picked_rows_and_columns_keep_their_positions() -> None:
+def test_of_picked_rows_only_those_shown_are_counted() -> None:
     values = np.array([[0.25, 0.75]], np.float32)
     matrix = Matrix(values, None, kind="decoder", layer=1, head=3)
     hint = what_to_look_at([matrix], [INDUCTION], TEXT[4:5], TEXT[1:3])
-    assert hint is not None and hint.endswith('Row "a" (4) has .75 on "cat" (2)')
+    assert hint is not None and hint.endswith('Row "a" has .75 on "cat"')
 
 
 def test_a_translation_s_row_is_told_by_what_it_is_about_to_write() -> None:

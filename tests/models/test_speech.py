@@ -106,7 +106,7 @@ def test_what_does_not_go_with_a_sound_is_refused(
         ((speech, "-m", whisper, "--pair", "it"), "--pair cannot be used with a sound"),
         ((speech, "-m", whisper, "--stride", "4"), "--stride cannot be used with a sound"),
         ((long, "-m", whisper), "long.wav has 2.5 s"),
-        (("the animal", "-m", whisper), "takes sounds, not text\ntry: attncli show speech.wav"),
+        (("the animal", "-m", whisper), "this model takes a sound, not a text"),
         (("--file", long, "-m", whisper), "shows it, with a model of sounds (Whisper, "),
     ):
         result = cli("show", *arguments)

@@ -31,7 +31,7 @@ def test_a_map_has_a_line_for_each_layer_and_a_number_for_each_head() -> None:
     assert [text.replace("1.0", "") for text in first.split()[1:]] == [
         "0" if text == "" else text for text in expected
     ]
-    assert "· no number" in "\n".join(lines)
+    assert "blank no number" in "\n".join(lines)
 
 
 @pytest.mark.parametrize("width", [24, 40, 80, 200])

@@ -81,9 +81,9 @@ def test_the_sign_is_told_in_every_cell_with_and_without_colour(color: str, unic
 
 def test_numbers_have_their_sign_and_fit_their_cells() -> None:
     text = draw(one([[-0.31, 0.05, 0], [0.2, -0.001, 9]], [[True, True, True], [True, True, False]]))
-    assert "a  -.31  .05    0\nb   .20  .00   ·\n" in text
+    assert "a *-.31  .05    0\nb  *.20  .00\n" in text
     wide = draw(one([[-1.2e-7, 3e-9]]))
-    assert "a  -1.2e-7  3.0e-9\n" in wide
+    assert "a *-1.2e-7  3.0e-9\n" in wide
 
 
 def test_the_legend_states_the_largest_absolute_value_and_the_form() -> None:

@@ -91,7 +91,7 @@ def test_any_shape_fits_any_width(rows: int, columns: int, width: int, causal: b
 
 def test_numbers_stand_in_the_cells_and_the_largest_of_a_row_is_bold() -> None:
     view = one([[0.82, 0.18, 0.0], [0.004, 0.996, 0.0]])
-    assert "a  .82 .18   0\nb  .00 1.0   0\n" in draw(view)
+    assert "a *.82 .18   0\nb  .00*1.0   0\n" in draw(view) and "* largest of its row" in draw(view)
     bold = re.findall(r"\x1b\[(?:0;)?1;[0-9;]*m([^\x1b]*)", draw(view, color="truecolor"))
     assert bold == [" .82", " 1.0"]
 
@@ -99,20 +99,34 @@ def test_numbers_stand_in_the_cells_and_the_largest_of_a_row_is_bold() -> None:
 def test_forbidden_cells_keep_the_terminals_own_ground() -> None:
     view = one([[1.0, 0.0], [0.5, 0.5]], [[True, False], [True, True]])
     first = next(line for line in draw(view, color="truecolor").split("\n") if line.startswith("a"))
-    assert first.endswith("\x1b[0m  · ".rstrip())
-    assert "· may not attend" in draw(view)
+    assert first.endswith("1.0\x1b[0m")
+    assert "blank may not attend" in draw(view)
 
 
 def test_an_undefined_weight_is_a_cross() -> None:
     text = draw(one([[float("nan"), 0.5], [0.5, 0.5]]))
-    assert "a   ×  .50" in text and "× not a number" in text
+    assert "a   × *.50" in text and "× not a number" in text
 
 
-def test_labels_stand_upright_over_their_columns() -> None:
-    lines = draw(grid(ANIMAL)).split("\n")
-    foot = next(index for index, line in enumerate(lines) if line.lstrip().startswith("[CLS]  "))
-    column = 10 + 4 * 2
-    assert "".join(line.ljust(80)[column] for line in lines[foot - 6 : foot]) == "animal"
+def test_labels_take_turns_over_their_columns_where_numbers_stand() -> None:
+    first, second = draw(grid(ANIMAL)).split("\n")[1:3]
+    start = first.index("[CLS]")
+    assert first.index("animal") == start + 8 and second.index("the") == start + 4
+
+
+def test_long_labels_stand_upright_without_marks_of_spaces() -> None:
+    names = [" extraordinarily", " so", " the"]
+    lines = draw(grid(names), width=40).split("\n")
+    foot = next(index for index, line in enumerate(lines) if line.split()[-1:] == ["1.0"] or ".5" in line)
+    column = lines[foot - 1].index("y")
+    assert "".join(line.ljust(40)[column] for line in lines[foot - 15 : foot]) == "extraordinarily"
+    assert "·" not in "".join(lines[1:foot]).replace(" · ", "")
+
+
+def test_a_map_taller_than_the_terminal_has_title_and_labels_at_its_foot_too() -> None:
+    tall, low = (draw(grid(ANIMAL), height=height) for height in (10, 60))
+    assert tall.count("[CLS]   ") == low.count("[CLS]   ") + 1
+    assert tall.count("bert-tiny · encoder") == 2 and low.count("bert-tiny · encoder") == 1
 
 
 def test_more_keys_than_room_are_pooled_by_maximum_and_said_so() -> None:
@@ -162,7 +176,7 @@ def test_a_few_scattered_heads_stand_one_after_another() -> None:
 
 def test_a_mask_is_filled_or_empty_with_its_facts_below() -> None:
     text = draw(mask(4, 2))
-    assert "0 ■ · · ·\n1 ■ ■ · ·\n2 · ■ ■ ·\n3 · · ■ ■\n" in text
+    assert "0 ■ ╌ ╌ ╌\n1 ■ ■ ╌ ╌\n2 ╌ ■ ■ ╌\n3 ╌ ╌ ■ ■\n" in text
     assert text.endswith("density 0.438 · keys per row 1–2\n")
     assert "square-root" not in text
 
@@ -172,11 +186,11 @@ def test_a_mask_never_uses_the_weights_scale() -> None:
     assert used == {"1", "0", mask_paint("truecolor").filled}
 
 
-def test_title_reading_direction_and_size_are_always_there() -> None:
+def test_title_and_reading_direction_are_always_there() -> None:
     for view in (grid(["a", "b"]), grid(["a", "b"], 2, 2)):
         text = draw(view)
-        assert text.startswith("bert-tiny · encoder\n")
-        assert "rows attend to columns" in text and "2×2" in text
+        assert text.startswith("bert-tiny · encoder")
+        assert "rows attend to columns" in text
 
 
 def test_ascii_terminals_get_ascii_marks() -> None:

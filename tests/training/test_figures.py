@@ -11,7 +11,7 @@ def test_means_are_over_the_rows_that_have_something_to_look_at() -> None:
     )
     means = figures.HeadMeans()
     means.add({"decoder.1.attention": weights[None]}, figures.beside(3, -1))
-    best, other = means.roles("previous-token")
+    best, other = means.roles("previous_token")
     assert (best.kind, best.layer, best.head, best.score) == ("decoder", 1, 0, pytest.approx(0.6))
     assert (other.head, other.score) == (1, 0.0)
 

@@ -61,6 +61,11 @@ class Provenance(TypedDict):
     peft: NotRequired[Annotated[str | None, about("Version of peft, where an adapter was applied.")]]
     argv: Annotated[list[str], about("The command line.")]
     seed: NotRequired[Annotated[int | None, about("Seed of all randomness; null where there was none.")]]
+    date: NotRequired[
+        Annotated[
+            str | None, about("When the answer was made, in UTC (ISO 8601); SOURCE_DATE_EPOCH sets it.")
+        ]
+    ]
     original: NotRequired[
         Annotated["Provenance", about("Of a saved run that was drawn again: with what the run was made.")]
     ]
@@ -81,6 +86,14 @@ class Source(TypedDict):
     adapter: NotRequired[
         Annotated[
             str | None, about("The adapter (LoRA and its like) that was applied to the model, as given.")
+        ]
+    ]
+    weights: NotRequired[
+        Annotated[
+            str | None,
+            about(
+                "SHA-256 over names, sizes and samples of the checkpoint's files: tells checkpoints apart."
+            ),
         ]
     ]
     dtype: NotRequired[Annotated[str, about("Number format of the model's weights.")]]

@@ -98,6 +98,9 @@ class HeadsCorpus(TypedDict):
     ]
     bad_lines: NotRequired[Annotated[Count, about("Lines that could not be used.")]]
     probe: NotRequired[Annotated[str | None, about("The probe that made the texts; null for a corpus.")]]
+    sha256: NotRequired[
+        Annotated[str | None, about("Of the corpus, line by line; null where it was not read whole.")]
+    ]
     medium: NotRequired[Annotated[Literal["text", "sound"], about("What the texts are.")]]
 
 

@@ -19,7 +19,7 @@ ENTRY = Entry(
         "unit": "weight",
         "per": "row",
         "null": "places",
-        "label": "duplicate-token",
+        "label": "duplicate_token",
     },
 )
 

@@ -20,7 +20,7 @@ ENTRY = Entry(
         "per": "row",
         "null": "pairs",
         "offset": -1,
-        "label": "previous-token",
+        "label": "previous_token",
     },
 )
 

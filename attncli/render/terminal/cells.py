@@ -68,15 +68,20 @@ class Pen:
 
         Not where the lowest step is the black that a terminal's ground may be too: a blank would be both.
         """
+        return bool(self.paints) and self.options.unicode and not self._ground_like
+
+    @property
+    def _ground_like(self) -> bool:
         of_sizes = self.unit in ("weight", "share", "size")
-        ground_like = of_sizes and self.options.color == "16" and self.options.colormap == "grey"
-        return bool(self.paints) and self.options.unicode and not ground_like
+        return of_sizes and self.options.color == "16" and self.options.colormap == "grey"
 
     @property
     def forbidden(self) -> str:
-        """The mark of a pair that may not attend; no shade looks like it."""
+        """The mark of a pair that may not attend, among cells without numbers; a blank where no step looks like it."""
+        if self.paints and not self._ground_like:
+            return " "
         if self.options.unicode:
-            return "·"
+            return "╌"
         return "." if self.unit == "mask" else "_"
 
     @property
@@ -97,8 +102,8 @@ class Pen:
             codes[~field.allowed] = FORBIDDEN_CODE
         return codes
 
-    def cell(self, code: int, width: int) -> Run:
-        """Draw one cell without a number, `width` cells wide."""
+    def cell(self, code: int, width: int, largest: bool = False) -> Run:
+        """Draw one cell without a number, `width` cells wide; without colour the largest of a row has a star."""
         if code < 0:
             mark = self.forbidden if code == FORBIDDEN_CODE else self.undefined
             return mark.ljust(width), ""
@@ -106,16 +111,16 @@ class Pen:
             return " " * width, self.paints[code].filled
         if self.unit == "mask":
             return self.shades[code].ljust(width), ""
-        return self.shades[code] * width, ""
+        return self.shades[code] * (width - largest) + "*" * largest, ""
 
     def number(self, text: str, code: int, width: int, bold: bool) -> Run:
         """Draw one cell with its number, `width` cells wide."""
         if code < 0:
-            mark = self.forbidden if code == FORBIDDEN_CODE else self.undefined
+            mark = " " if code == FORBIDDEN_CODE else self.undefined
             return mark.rjust(width - 1) + " ", ""
-        text = text.rjust(width)
         if not self.paints:
-            return text, ""
+            return (f"*{text}" if bold else text).rjust(width), ""
+        text = text.rjust(width)
         filled = self.paints[code].filled
         return text, f"1;{filled}" if bold else filled
 

@@ -12,7 +12,7 @@ from attncli.render.pooling import Field
 from attncli.render.scales import metric_title, ranking_scale
 from attncli.render.terminal.canvas import Line, wrap
 from attncli.render.terminal.cells import FORBIDDEN_CODE, UNDEFINED_CODE, Pen
-from attncli.render.terminal.legend import legend
+from attncli.render.terminal.legend import blank_or_mark, legend
 from attncli.view import HeadMap, HeadRanking
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def _labelled(map_: HeadMap, rows: list[Line], gutter: int) -> list[Line]:
 
 
 def _legend(pen: Pen, with_numbers: bool, gaps: Sequence[str]) -> list[Line]:
-    mark, _ = pen.cell(FORBIDDEN_CODE, 1)
+    mark = blank_or_mark(pen, with_numbers)
     texts = (f"{mark} {meaning}" for meaning in gaps)
     about: list[Line] = [[(part, "")] for text in texts for part in wrap(text, pen.options.width or 80)]
     if with_numbers and not pen.paints:

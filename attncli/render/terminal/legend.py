@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attncli.labels import cells
 from attncli.render.terminal.canvas import Line, wrap
-from attncli.render.terminal.cells import FORBIDDEN_CODE, UNDEFINED_CODE, Pen
+from attncli.render.terminal.cells import Pen
 
 _BAR_CELLS = 24
 
@@ -13,7 +13,7 @@ def legend(pen: Pen, marks: set[str]) -> list[Line]:
     """Draw the bar with its numbers, and say what the marks mean that are in the picture.
 
     Args:
-        marks: Of ``forbidden``, ``undefined``, ``maximum`` (the largest of a row is bold), ``numbers``,
+        marks: Of ``forbidden``, ``undefined``, ``maximum`` (the largest of a row is bold, or has a star), ``numbers``,
             ``blank`` (forbidden pairs are left blank, not marked).
     """
     if pen.unit == "mask" or ("numbers" in marks and not pen.paints):
@@ -70,19 +70,23 @@ def _keys(pen: Pen, marks: set[str]) -> list[list[tuple[str, str]]]:
     if pen.unit == "mask":
         keys.append([pen.cell(0, 2 if pen.paints else 1), (" may attend", "")])
     if "forbidden" in marks:
-        mark, _ = pen.cell(FORBIDDEN_CODE, 1)
-        keys.append([(f"{'blank' if 'blank' in marks else mark} may not attend", "")])
+        keys.append([(f"{blank_or_mark(pen, bool(marks & {'blank', 'numbers'}))} may not attend", "")])
     if "undefined" in marks:
-        mark, _ = pen.cell(UNDEFINED_CODE, 1)
-        keys.append([(f"{mark} not a number", "")])
+        keys.append([(f"{pen.undefined} not a number", "")])
     if "maximum" in marks:
-        keys.append([("bold", "1"), (f" {pen.scale.strongest} of its row", "")])
+        mark = ("bold", "1") if pen.paints else ("*", "")
+        keys.append([mark, (f" {pen.scale.strongest} of its row", "")])
     if "numbers" in marks and not pen.paints and not pen.scale.signed:
         what = {"share": "shares between 0 and 1", "size": "lengths"}
         keys.append([(f"numbers are {what.get(pen.unit, 'weights between 0 and 1')}", "")])
     if pen.scale.signed:
         keys += [[(text, "")] for text in _signed_keys(pen, marks)]
     return keys
+
+
+def blank_or_mark(pen: Pen, blank: bool) -> str:
+    """Name what stands in a place without a number: ``blank``, or a mark."""
+    return "blank" if blank else pen.forbidden.strip() or "blank"
 
 
 def _fold(keys: list[list[tuple[str, str]]], width: int) -> list[Line]:

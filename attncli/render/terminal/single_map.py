@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from attncli.labels import cells, fit, pad
-from attncli.render.grid_text import largest_of_rows, place_names, placed_label, token_labels, words
-from attncli.render.pooling import Field, field_of, pool, shown_size, size_text
+from attncli.render.grid_text import largest_of_rows, placed_label, token_labels, words
+from attncli.render.pooling import Field, field_of, pool, shown_size
 from attncli.render.terminal.canvas import Line, upright, wrap
 from attncli.render.terminal.cells import FORBIDDEN_CODE, UNDEFINED_CODE, Pen
 from attncli.view import MatrixGrid
@@ -15,16 +15,23 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from attncli.record import Token
+
 Drawing = tuple[list[Line], set[str]]
 
 _NARROWEST_NUMBER = 4
 _LABEL_LINES = 16
 _TICK_GAP = 10
 _FEW_ROWS = 32
+_MOST_TURNS = 3
 
 
-def draw_single(grid: MatrixGrid, pen: Pen) -> Drawing:
-    """Draw a grid of one matrix with its labels; give the lines and the marks to explain below."""
+def draw_single(grid: MatrixGrid, pen: Pen, *, repeat: bool = False) -> Drawing:
+    """Draw a grid of one matrix with its labels; give the lines and the marks to explain below.
+
+    Args:
+        repeat: Whether the columns' labels stand below the map too.
+    """
     width = pen.options.width or 80
     labels = token_labels(grid.query_tokens, pen.options)
     gutter = min(max(map(cells, labels)), max(6, min(18, width // 4)))
@@ -36,10 +43,10 @@ def draw_single(grid: MatrixGrid, pen: Pen) -> Drawing:
         codes = pen.codes(field)
         column = _number_width(texts, codes)
         if column * keys <= room:
-            return _numbers(grid, pen, texts, codes, gutter, column)
+            return _numbers(grid, pen, texts, codes, gutter, column, repeat)
     if 2 * keys <= room:
-        return _colors(grid, pen, field, gutter)
-    return _dense(grid, pen, field, width)
+        return _colors(grid, pen, field, gutter, repeat)
+    return _dense(grid, pen, field, width, repeat)
 
 
 def _number_width(texts: list[list[str]], codes: NDArray[np.int16]) -> int:
@@ -54,25 +61,37 @@ def _number_width(texts: list[list[str]], codes: NDArray[np.int16]) -> int:
 
 
 def _numbers(
-    grid: MatrixGrid, pen: Pen, texts: list[list[str]], codes: NDArray[np.int16], gutter: int, column: int
+    grid: MatrixGrid,
+    pen: Pen,
+    texts: list[list[str]],
+    codes: NDArray[np.int16],
+    gutter: int,
+    column: int,
+    repeat: bool,
 ) -> Drawing:
     bold = largest_of_rows(grid.matrices[0])
     rows = [
         [pen.number(text, step, column, (row, place) in bold) for place, (text, step) in enumerate(pairs)]
         for row, pairs in enumerate(map(zip, texts, codes.tolist()))
     ]
-    lines = [*_size_lines(grid, pen, ""), *_column_labels(grid, pen, gutter, column, column - 2)]
-    marks = marks_in(codes) | {"numbers"} | ({"maximum"} if pen.paints else set())
-    return lines + _with_labels(grid, pen, rows, gutter), marks
+    labels = _column_labels(grid, pen, gutter, column, column - 2)
+    lines = [*_size_lines(grid, pen, ""), *labels, *_with_labels(grid, pen, rows, gutter)]
+    return lines + labels * repeat, marks_in(codes) | {"numbers", "maximum"}
 
 
-def _colors(grid: MatrixGrid, pen: Pen, field: Field, gutter: int) -> Drawing:
+def _colors(grid: MatrixGrid, pen: Pen, field: Field, gutter: int, repeat: bool) -> Drawing:
     codes = pen.codes(field)
-    lines = [*_size_lines(grid, pen, ""), *_column_labels(grid, pen, gutter, 2, 0)]
-    return lines + _with_labels(grid, pen, pen.whole_cells(codes, 2), gutter), marks_in(codes)
+    starred = set() if pen.paints or grid.unit == "mask" else largest_of_rows(grid.matrices[0])
+    rows = [
+        [pen.cell(code, 2, (row, place) in starred) for place, code in enumerate(codes_of_row)]
+        for row, codes_of_row in enumerate(codes.tolist())
+    ]
+    labels = _column_labels(grid, pen, gutter, 2, 0)
+    lines = [*_size_lines(grid, pen, ""), *labels, *_with_labels(grid, pen, rows, gutter)]
+    return lines + labels * repeat, marks_in(codes) | ({"maximum"} if starred else set())
 
 
-def _dense(grid: MatrixGrid, pen: Pen, field: Field, width: int) -> Drawing:
+def _dense(grid: MatrixGrid, pen: Pen, field: Field, width: int, repeat: bool) -> Drawing:
     """Draw one column a key, or a few keys; two rows a line where half blocks are to be had."""
     gutter = _tick_gutter(grid, pen, width)
     room = width - gutter - 1
@@ -86,37 +105,55 @@ def _dense(grid: MatrixGrid, pen: Pen, field: Field, width: int) -> Drawing:
     codes = pen.codes(pool(field, rows, columns))
     body = pen.half_blocks(codes) if halves else pen.whole_cells(codes, 1)
     size = "" if step == 1 else shown_size(grid, len(rows), len(columns), pen.scale.pooled_by)
-    lines = [*_size_lines(grid, pen, size), _column_ticks(grid, pen, columns, gutter, room)]
+    ticks = [_column_ticks(grid, pen, columns, gutter, room)]
+    lines = [*_size_lines(grid, pen, size), *ticks]
     per_line = row_step * (2 if halves else 1)
     every = 1 if step == 1 or few else 5
     for index, runs in enumerate(body):
         name = _row_name(grid, pen, index * per_line) if index % every == 0 else ""
         label = fit(name, gutter, pen.options.cut_mark)
         lines.append([(pad(label, gutter + 1), ""), *runs])
-    return lines, marks_in(codes) | ({"blank"} if halves else set())
+    return lines + ticks * repeat, marks_in(codes) | ({"blank"} if halves else set())
 
 
 def _size_lines(grid: MatrixGrid, pen: Pen, size: str) -> list[Line]:
-    """Return which head it is, how to read it and how much of it is shown."""
-    parts = [*place_names(grid.matrices), grid.about, size or f"{size_text(grid)} shown"]
-    text = words(" · ".join(filter(None, parts)), pen.options)
-    return [*([(line, "")] for line in wrap(text, pen.options.width or 80, pen.options.cut_mark)), []]
+    """Return how to read the map, and how much of it is shown where that is not all."""
+    label = grid.matrices[0].label
+    text = words(" · ".join(filter(None, [label, grid.about, size])), pen.options)
+    return [[(line, "")] for line in wrap(text, pen.options.width or 80, pen.options.cut_mark)]
 
 
 def _column_labels(grid: MatrixGrid, pen: Pen, gutter: int, column: int, lead: int) -> list[Line]:
+    """Label columns: in one line, in a few lines that take turns, or downwards where labels are long."""
     labels = token_labels(grid.key_tokens, pen.options)
-    if max(map(cells, labels)) < column:
-        return [
-            [
-                (
-                    " " * (gutter + 1)
-                    + "".join(pad(label, column, "right" if lead else "left") for label in labels),
-                    "",
-                )
-            ]
-        ]
-    upward = upright(labels, _LABEL_LINES, column, lead, pen.options.cut_mark)
-    return [[(" " * (gutter + 1) + line, "")] for line in upward]
+    longest = max(map(cells, labels))
+    if longest < column:
+        texts = ["".join(pad(label, column, "right" if lead else "left") for label in labels)]
+    elif lead and longest < _MOST_TURNS * column and (turns := _in_turns(labels, column, pen, gutter)):
+        texts = turns
+    else:
+        short = [_without_blank(*one) for one in zip(labels, grid.key_tokens, strict=True)]
+        texts = upright(short, _LABEL_LINES, column, lead, pen.options.cut_mark)
+    return [[(" " * (gutter + 1) + text, "")] for text in texts]
+
+
+def _in_turns(labels: list[str], column: int, pen: Pen, gutter: int) -> list[str]:
+    """Write labels in as few lines as they need, each over the start of its column; none where they do not fit."""
+    count = max(map(cells, labels)) // column + 1
+    lines = []
+    for first in range(count):
+        line = " " * (first * column + 1)
+        for label in labels[first::count]:
+            line += pad(label, count * column)
+        lines.append(line.rstrip())
+    room = (pen.options.width or 80) - gutter - 1
+    return lines if max(map(cells, lines)) <= room else []
+
+
+def _without_blank(label: str, token: Token) -> str:
+    """Leave out the mark of a leading space, which downwards would be a row of dots."""
+    marked = len(label) > 1 and label[0] in "·_" and token.text.startswith(" ")
+    return label[1:] if marked else label
 
 
 def _with_labels(grid: MatrixGrid, pen: Pen, rows: list[Line], gutter: int) -> list[Line]:
