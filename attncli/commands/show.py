@@ -100,7 +100,7 @@ def show(
 
     showing = MapRequest(source, kind, layers, heads, choice, laid_over=lay_over is not None, texts=texts)
     name = model_name(model, scratch, choice.pair)
-    chosen = GIVEN.get().keys().isdisjoint(("--layer", "--head"))
+    chosen = GIVEN.get().keys().isdisjoint(("--layer", "--head")) and choice.measure != "contribution"
     if chosen and model.model is None:
         showing = showing.of_one_head(roles_of(name))
     elif chosen and plain and name != "scratch" and plan.formats == {"heatmap"}:

@@ -40,7 +40,6 @@ def measured_request(request: MapRequest) -> MapRequest:
                 "leave out --head, or ask for --measure norm",
             )
         heads = parse_selection("all", "head")
-        request = replace(request, why=())  # not of the one head that was chosen
     source, measure = measured(request.source, request.kind, name, raw=request.wanted.raw)
     return replace(request, source=source, measure=measure, heads=heads)
 
