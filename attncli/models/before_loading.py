@@ -141,7 +141,8 @@ def _most(config: Mapping[str, Any], called: re.Pattern[str]) -> int | None:
     """Return the largest of some numbers in a config: it may say how many there are in several ways."""
     numbers = [value for key, value in config.items() if called.search(key) and type(value) is int]
     lists = [value for key, value in config.items() if called.search(key) and isinstance(value, list)]
-    return max(numbers) if numbers and not lists else None
+    stacks_differ = bool(config.get("is_encoder_decoder")) and len(set(numbers)) > 1
+    return max(numbers) if numbers and not lists and not stacks_differ else None
 
 
 def _check_text(folder: Path, config: Mapping[str, Any], name: str, wanted: Wanted) -> None:
@@ -178,7 +179,10 @@ def _tokens(folder: Path, wanted: Wanted) -> Tokens:
     complete(tokenizer, folder)
     if note_on_class(tokenizer, folder) is not None:
         return ()
-    encoding = tokenizer.encode(wanted.text, wanted.pair)
+    try:
+        encoding = tokenizer.encode(wanted.text, wanted.pair)
+    except Exception:  # what the library raises has no common type; the loaded model's tokenizer will tell
+        return ()
     return tokens_from_encoding(tokenizer, encoding, text=wanted.text, pair=wanted.pair)
 
 

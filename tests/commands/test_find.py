@@ -356,4 +356,4 @@ def test_a_tokenizer_without_offsets_is_told(cli: Cli, tiny_bert: str, monkeypat
         find(cli, tiny_bert),
         cli("find", "--examples", "coreference", "-m", tiny_bert, "--truncate"),
     ):
-        assert result.code == 1 and "tokenizer does not say where its tokens stand" in result.err
+        assert result.code == 2 and "tokenizer does not say where its tokens stand" in result.err
