@@ -38,7 +38,7 @@ def test_one_map_over_prompt_and_what_was_written(cli: Cli, writer: str) -> None
 
 def test_the_boundary_is_marked_where_people_look(cli: Cli, writer: str) -> None:
     out = cli("show", "the animal was", "-m", writer, "--generate", "2", "--layer", "0", "--head", "0").out
-    rows = [line.split()[0] for line in out.splitlines() if re.search(r"^\s*\S+ +(\.\d\d|1\.0)", line)]
+    rows = [line.split()[0] for line in out.splitlines() if re.search(r"^\s*\S+ +\*?(\.\d\d|1\.0)", line)]
     assert [label.startswith("▸") for label in rows[:4]] == [False, False, False, True]
     assert "generated from position 3 on" in out
 
