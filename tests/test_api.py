@@ -38,7 +38,7 @@ def test_an_answer_is_saved_shown_and_tabled(model, tmp_path) -> None:
     shown = model.show(TEXT, layer=0, head=0)
     for name in ("a.png", "a.html", "a.json", "a.csv"):
         assert shown.save(tmp_path / name).stat().st_size > 100
-    assert "srcdoc=" in shown._repr_html_() and "L0H0" in str(shown)
+    assert "srcdoc=" in shown._repr_html_() and "layer 0 head 0" in str(shown)
     assert shown.rows[0].keys() >= {"query", "key", "weight"}
     with pytest.raises(UsageError, match=r"ending '\.xyz'"):
         shown.save(tmp_path / "a.xyz")

@@ -150,7 +150,8 @@ def _check_text(folder: Path, config: Mapping[str, Any], name: str, wanted: Want
     own = _read(folder / "tokenizer_config.json").get("model_max_length")
     limits = [value for value in (own, *map(config.get, _LENGTHS)) if type(value) is int and value > 0]
     limit = min(limits, default=_ENDLESS)
-    if wanted.whole and tokens and len(tokens) > limit:
+    from_padding = bool(config.get("pad_token_id"))  # positions may begin after it: how many, the model tells
+    if wanted.whole and tokens and len(tokens) > limit and not from_padding:
         strides = wanted.pair is None and not config.get("is_encoder_decoder")
         raise too_long(safe_label(name), len(tokens), limit, strides=strides)
     _check_names(tokens, wanted)
