@@ -116,3 +116,32 @@ def test_rollout_of_a_picture_is_laid_over_it(cli, tmp_path) -> None:
     document = cli(*given, "--json").json
     values = np.array(document["attention"][0]["weights"])
     assert values.sum(axis=1) == pytest.approx(np.ones(len(values)), abs=1e-5)
+
+
+@pytest.mark.parametrize(("fuse", "discard"), [("mean", 0.0), ("max", 0.0), ("mean", 0.9), ("max", 0.9)])
+def test_rollout_of_a_picture_follows_vit_explains_rule(cli, tmp_path, fuse: str, discard: float) -> None:
+    """(fused + I) / 2, rows scaled to sum to 1, multiplied from the first layer up; small weights set to 0 before."""
+    from PIL import Image
+    from transformers import AutoImageProcessor, AutoModel
+
+    folder = tiny.write_vit(tmp_path / "dinov2", "dinov2")
+    Image.effect_noise((32, 32), 60).convert("RGB").save(tmp_path / "photo.png")
+    model = AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
+    with torch.no_grad():
+        given = AutoImageProcessor.from_pretrained(folder)(
+            Image.open(tmp_path / "photo.png"), return_tensors="pt"
+        )
+        layers = model(**given, output_attentions=True).attentions
+    result = torch.eye(layers[0].shape[-1], dtype=torch.float64)
+    for layer in layers:
+        fused = (layer.mean(dim=1) if fuse == "mean" else layer.amax(dim=1)).double()
+        flat = fused.view(1, -1)
+        _, smallest = flat.topk(int(flat.shape[-1] * discard), -1, largest=False)
+        flat[0, smallest[smallest != 0]] = 0
+        both = (fused + torch.eye(fused.shape[-1])) / 2
+        result = (both / both.sum(dim=-1, keepdim=True)) @ result
+    options = ("--aggregate", "rollout", "--fuse", fuse, "--discard", str(discard), "--json")
+    found = cli("show", str(tmp_path / "photo.png"), "-m", str(folder), *options).json["attention"][0][
+        "weights"
+    ]
+    assert np.array(found) == pytest.approx(result[0].numpy(), abs=1e-6)
