@@ -73,14 +73,17 @@ def check_before_loading(model: ModelOptions, wanted: Wanted, scratch: ScratchOp
         return
 
     from attncli.models.adapters import find_adapter
-    from attncli.models.folders import is_gguf
+    from attncli.models.folders import is_gguf, resolve_model_folder
     from attncli.models.loading import DTYPES, local_folder
 
     if model.dtype not in DTYPES:
         raise UsageError(f"--dtype {model.dtype}: unknown type", did_you_mean(model.dtype, DTYPES))
-    folder = local_folder(name, load_options(model), False)
     _check_device(model.device)
-    if folder is None or is_gguf(folder) or find_adapter(name, folder) is not None:
+    options = load_options(model)
+    if find_adapter(name, resolve_model_folder(name, options.revision or "main")) is not None:
+        return  # what it is applied to may lie elsewhere
+    folder = local_folder(name, options, False)
+    if folder is None or is_gguf(folder):
         return
     config = _read(folder / "config.json")
     if any(isinstance(value, dict) and "model_type" in value for value in config.values()):
